@@ -195,6 +195,11 @@ def check_live(path, live, report, faults):
             faults.append(f"{path.stem}-live.csv: other rows than {path.name}")
 
 
+def check_means(path, rows, faults):
+    """Checks that each row of today's means has a value, or a note with the reason why it has none."""
+    faults.extend(f"{path.name}: row {row['id']} has neither a value nor a reason" for row in rows if not (row["n"] or row["note"]))
+
+
 def measured(rows, key):
     return rows[key]["measured"]
 
@@ -431,6 +436,9 @@ def main():
             check_live(path, live, report, faults)
         elif only_live:
             faults.append(f"{path.name}: it did not run in real time")
+        if path.stem.endswith("-means"):
+            check_means(path, result["rows"], faults)
+            continue
         if only_live:
             continue
         rows = check_scenario(path, report, faults)

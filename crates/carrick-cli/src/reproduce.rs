@@ -40,9 +40,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     reps: Option<u64>,
     /// Run the experiments in real time as well: SCTP on sockets and the kernel's TCP, between network
-    /// namespaces joined by the experiment's links. Needs Linux and root.
+    /// namespaces joined by the experiment's links; and those of today's means, with Multipath TCP, QUIC and
+    /// the programs in the directory CARRICK_STACKS. Needs Linux and root.
     #[arg(long)]
     live: bool,
+    /// Leave out the experiments of today's means, which take minutes.
+    #[arg(long, requires = "live")]
+    no_means: bool,
     /// Compare with an earlier run: the .json file of an experiment in its report, or the output of --json.
     /// May be given several times.
     #[arg(long, value_name = "OLD.json")]
@@ -65,7 +69,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let experiments = Experiment::select(&arguments.experiments, arguments.full)?;
+    let mut experiments = Experiment::select(&arguments.experiments, arguments.full)?;
+    if arguments.live && !arguments.no_means {
+        experiments = Experiment::with_means(experiments);
+    }
     Experiment::check_cells(&experiments, &arguments.cell)?;
     let earlier = earlier(arguments, &experiments)?;
     let live = arguments.live.then(LiveRuns::new).transpose()?;
@@ -77,20 +84,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let progress = SimulationProgress::new();
     let mut results = Vec::new();
+    let run_live = |live: &LiveRuns, experiment: &Experiment| {
+        let into = arguments
+            .capture
+            .as_ref()
+            .map(|directory| directory.join(experiment.name()));
+        let capture = into.as_deref().map(|into| (into, &arguments.cell[..]));
+        live.run(experiment, &options, capture)
+    };
     for experiment in &experiments {
-        let mut result = experiment.run(&options, &progress)?;
         // Experiments without live runs are left out, unless they were named.
         let runs_live = experiment.has_live_cells() || !arguments.experiments.is_empty();
-        if let Some(live) = live.as_ref().filter(|_| runs_live) {
-            let into = arguments
-                .capture
-                .as_ref()
-                .map(|directory| directory.join(experiment.name()));
-            let capture = into.as_deref().map(|into| (into, &arguments.cell[..]));
-            result.live = Some(live.run(experiment, &options, capture)?);
-        }
+        let live = live.as_ref().filter(|_| runs_live);
+        let mut result = if let (true, Some(live)) = (experiment.is_live_only(), live) {
+            experiment.live_result(&options, run_live(live, experiment)?)
+        } else {
+            let result = experiment.run(&options, &progress)?;
+            let live = live.map(|live| run_live(live, experiment));
+            ScenarioResult {
+                live: live.transpose()?,
+                ..result
+            }
+        };
         result.compared = earlier.iter().find_map(|earlier| earlier.compare(&result));
-        if let Some(directory) = &arguments.capture {
+        let simulated = arguments.capture.as_ref();
+        if let Some(directory) = simulated.filter(|_| !experiment.is_live_only()) {
             let cells = experiment.select_cells(&arguments.cell);
             let into = directory.join(experiment.name());
             experiment.capture(&cells, &options, &into, &progress)?;
@@ -149,7 +167,12 @@ fn print_result(out: &mut impl Write, result: &ScenarioResult) -> io::Result<()>
     let Some(live) = &result.live else {
         return Ok(());
     };
-    writeln!(out, "{}, simulated and live\n", result.scenario)?;
+    writeln!(
+        out,
+        "{}, {}\n",
+        result.scenario,
+        live.title().to_lowercase()
+    )?;
     if !live.rows.is_empty() {
         writeln!(out, "{}", live_to_table(&live.rows, columns()))?;
     }

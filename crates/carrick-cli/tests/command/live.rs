@@ -195,6 +195,7 @@ fn live_report_is_complete_and_agrees_with_simulation() {
     let arguments = [
         "reproduce",
         "--live",
+        "--no-means",
         "--reps",
         "2",
         "--cell",

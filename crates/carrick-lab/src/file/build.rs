@@ -273,6 +273,10 @@ impl<'m> Parts<'m> {
                 .map_err(|error| error.to_string())?;
             let program = match &node.kind {
                 NodeStack::Router => None,
+                NodeStack::Live(carrier) => {
+                    let name = carrier.suffix();
+                    return Err(format!("stack \"{name}\" runs in real time only"));
+                }
                 NodeStack::Sctp(config) => Some(moving(self.sctp(number, config)?, mobile, random)),
                 NodeStack::Tcp(_) => self.tcp(number)?.map(|own| moving(own, mobile, random)),
                 NodeStack::Udp => Some(moving(self.udp(number, random.clone()), mobile, random)),

@@ -78,7 +78,7 @@ fn check(
     parts: &Parts,
     before: &[Flow],
 ) -> Result<(), FileError> {
-    use NodeStack::{Sctp, Tcp, Udp};
+    use NodeStack::{Live, Sctp, Tcp, Udp};
     let uses = |end: usize| {
         let mut others = before.iter().filter(|other| other.active);
         others.any(|other| other.ends.contains(&end))
@@ -111,8 +111,12 @@ fn check(
         {
             "layer: \"m2pa-links\" needs two hosts with two addresses each"
         }
-        [Tcp(_), Tcp(_)] | [Udp, Udp] if is_layered => "layer: M3UA and M2PA need hosts with SCTP",
-        [Udp, Udp] if flow.is_simco() => "kind: SIMCO needs hosts with SCTP or TCP",
+        [Tcp(_), Tcp(_)] | [Udp, Udp] | [Live(_), Live(_)] if is_layered => {
+            "layer: M3UA and M2PA need hosts with SCTP"
+        }
+        [Udp, Udp] | [Live(_), Live(_)] if flow.is_simco() => {
+            "kind: SIMCO needs hosts with SCTP or TCP"
+        }
         [Tcp(_), Tcp(_)] if flow.active && flow.ends.into_iter().any(uses) => {
             "a host with TCP supports one flow: add hosts"
         }
@@ -128,6 +132,7 @@ fn check(
             "size: a datagram contains at most 60000 bytes"
         }
         [Sctp(_), Sctp(_)] | [Tcp(_), Tcp(_)] | [Udp, Udp] => return Ok(()),
+        [Live(one), Live(other)] if one == other => return Ok(()),
         _ => "from and to: expected two hosts with the same stack",
     };
     Err(section.error(wrong))

@@ -32,6 +32,14 @@ const PUBLISHED: [(&str, [&str; 4]); 7] = [
     folder!("overhead"),
 ];
 
+/// Today's means beside the published experiments of the same names, in real time.
+const MEANS: [(&str, [&str; 4]); 4] = [
+    folder!("satellite-means"),
+    folder!("firewall-means"),
+    folder!("mobile-ip-means"),
+    folder!("failover-means"),
+];
+
 /// Long sweep over the settings that a paper leaves open.
 const INVERSE: &str = "mobile-ip-inverse";
 
@@ -46,8 +54,23 @@ impl Experiment {
 
     /// Returns the published experiment of this name.
     pub fn published(name: &str) -> Option<Self> {
-        let (name, texts) = PUBLISHED.iter().find(|(own, _)| *own == name)?;
+        let mut all = PUBLISHED.iter().chain(&MEANS);
+        let (name, texts) = all.find(|(own, _)| *own == name)?;
         Some(Self::built_in(name, *texts))
+    }
+
+    /// Adds to each experiment the one that puts its question to today's means, if there is one.
+    pub fn with_means(experiments: Vec<Self>) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for experiment in experiments {
+            let means = Self::published(&format!("{}-means", experiment.name()));
+            for own in [Some(experiment), means].into_iter().flatten() {
+                if all.iter().all(|known| known.name() != own.name()) {
+                    all.push(own);
+                }
+            }
+        }
+        all
     }
 
     /// Returns the published experiments with these names, in the order of their execution, then the experiments in
@@ -57,7 +80,8 @@ impl Experiment {
     /// # Errors
     /// [`LabError::UnknownExperiment`] for an unknown name, otherwise see [`Self::load`].
     pub fn select(names: &[String], full: bool) -> Result<Vec<Self>, LabError> {
-        let known = Self::published_names();
+        let known = PUBLISHED.iter().chain(&MEANS).map(|(name, _)| *name);
+        let known: Vec<&str> = known.collect();
         let is_known = |name: &str| known.contains(&name);
         let is_folder = |name: &str| name.contains(['/', '.']) || Path::new(name).is_dir();
         let mut unknown = names.iter().filter(|name| !is_known(name));
@@ -72,7 +96,7 @@ impl Experiment {
             Ok(folders)
         })?;
         let chosen = |own: &&str| match names {
-            [] => full || *own != INVERSE,
+            [] => Self::published_names().contains(own) && (full || *own != INVERSE),
             names => names.iter().any(|name| name == own),
         };
         let chosen = known.into_iter().filter(chosen);
@@ -153,7 +177,7 @@ mod tests {
         let error = chosen(&["overhead", "three"]).unwrap_err();
         assert_eq!(
             error,
-            "there is no experiment 'three'; known: satellite, firewall, mobile-ip, mobile-ip-inverse, failover, failover-signaling, overhead, or a folder such as ./three"
+            "there is no experiment 'three'; known: satellite, firewall, mobile-ip, mobile-ip-inverse, failover, failover-signaling, overhead, satellite-means, firewall-means, mobile-ip-means, failover-means, or a folder such as ./three"
         );
         let error = chosen(&["./three"]).unwrap_err();
         assert!(

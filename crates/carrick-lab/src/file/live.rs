@@ -18,7 +18,8 @@ use super::run::{self, Extras, columns};
 use super::sweep;
 use crate::error::LabError;
 use crate::live::{
-    self, BuildWorld, Connection, PacketData, PacketRecording, Program, RunRecord, Stack,
+    self, BuildWorld, Connection, ExternalFlow, MultipathTcp, PacketData, PacketRecording, Program,
+    RunRecord, Stack,
 };
 use crate::options::RunOptions;
 use carrick_hosts::tcp::{Segment, TcpConfig, TcpCongestion};
@@ -32,11 +33,18 @@ const LAST_MESSAGES: Duration = Duration::from_secs(1);
 /// Time for the set-up of the association and for the last messages.
 const SET_UP: Duration = Duration::from_secs(4);
 
+/// Congestion control algorithms of the kernel's TCP.
+const CONGESTION_CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
+
 /// Key `live` of a file: which cells have live runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LiveCells {
     /// Patterns of the names of the cells.
     pub(super) cells: Vec<String>,
+    /// The cells have no simulation: the values are those of the live runs.
+    pub(super) alone: bool,
+    /// Time after the end of its schedule in which a flow without a simulation may resume.
+    pub(super) patience: Duration,
     /// Repetitions of a short and of a full run.
     pub(super) repetitions: [u64; 2],
     /// Notes on all live runs.
@@ -62,16 +70,17 @@ pub(super) struct LiveCells {
 
 impl LiveCells {
     pub(super) fn read(item: &Item<'_>) -> Result<Self, FileError> {
-        let known = ["reno", "cubic", "bbr"].map(|name| (name, name));
+        let known = CONGESTION_CONTROLS.map(|name| (name, name));
         let tcp = |item: &Item<'_>| item.each(|item| item.choice(&known));
         item.table(|section| {
             let mut own = Self {
                 repetitions: [1; 2],
                 at_once: 1,
+                patience: SET_UP,
                 tcp: vec!["cubic"],
                 ..Self::default()
             };
-            keys!(section, own, Item::read; cells, notes, because, because_tcp, tcp_flows);
+            keys!(section, own, Item::read; cells, alone, patience, notes, because, because_tcp, tcp_flows);
             keys!(section, own, super::repetitions; repetitions);
             keys!(section, own, |item| item.whole(1..=200); at_once);
             keys!(section, own, tcp; tcp);
@@ -91,15 +100,36 @@ pub(super) enum Carrier {
     PlainIp,
     /// TCP of the kernel with this congestion control.
     Kernel(&'static str),
+    /// Multipath TCP of the kernel.
+    Multipath(MultipathTcp),
+    Quic,
+    /// Another stack, by the name of its program.
+    Program(&'static str),
 }
 
 impl Carrier {
+    /// Returns the stacks that hosts of live runs may have instead of a simulated one.
+    pub(super) fn without_simulation(multipath: MultipathTcp) -> impl Iterator<Item = Self> {
+        let kernel = CONGESTION_CONTROLS.map(Self::Kernel).into_iter();
+        let programs = ["linux-sctp", "usrsctp"].map(Self::Program);
+        let others = [Self::Multipath(multipath), Self::Quic];
+        kernel.chain(others).chain(programs)
+    }
+
+    /// Returns whether messages are parts of a stream of bytes.
+    fn is_stream(self) -> bool {
+        matches!(self, Self::Kernel(_) | Self::Multipath(_))
+    }
+
     /// Returns the last part of the names of runs and rows.
     pub(super) fn suffix(self) -> &'static str {
         match self {
             Self::Udp => "udp",
             Self::PlainIp => "raw",
             Self::Kernel(congestion) => congestion,
+            Self::Multipath(_) => "mptcp",
+            Self::Quic => "quic",
+            Self::Program(name) => name,
         }
     }
 
@@ -108,6 +138,9 @@ impl Carrier {
             Self::Udp => "in UDP".into(),
             Self::PlainIp => "on IP".into(),
             Self::Kernel(congestion) => format!("TCP of the kernel ({congestion})"),
+            Self::Multipath(_) => "Multipath TCP of the kernel".into(),
+            Self::Quic => "QUIC".into(),
+            Self::Program(name) => name.into(),
         }
     }
 }
@@ -154,7 +187,7 @@ impl ScenarioFile {
         let mut all = Vec::new();
         for (cell, own) in self.cells().enumerate() {
             let is_own = |name: &String| sweep::matches(name, own.name());
-            if !live.cells.iter().any(is_own) {
+            if !(live.alone || live.cells.iter().any(is_own)) {
                 continue;
             }
             let model = &self.cells[cell].1;
@@ -162,6 +195,8 @@ impl ScenarioFile {
             let first = &model.flows[flows[0]];
             let mut carriers = match model.nodes[first.ends[0]].kind {
                 NodeStack::Tcp(_) => Vec::new(),
+                NodeStack::Live(carrier) => vec![carrier],
+                _ if live.alone => vec![Carrier::PlainIp],
                 _ => vec![Carrier::Udp, Carrier::PlainIp],
             };
             let beside = |flow: &usize| live.tcp_flows.contains(&model.flows[*flow].name);
@@ -293,7 +328,7 @@ impl ScenarioFile {
             (None, None) => (model.duration + LAST_MESSAGES, PacketRecording::Data),
         };
         let seed = repetition.own_seed();
-        let may_be_lost = !model.schedule.is_empty()
+        let may_be_lost = (self.head.live.alone || !model.schedule.is_empty())
             && model.measures.contains(&Measure::Flow(FlowMeasure::Lost));
         let connection = |number: &usize| {
             let flow = &model.flows[*number];
@@ -315,7 +350,12 @@ impl ScenarioFile {
             world: Box::new(move || world_of(&model, repetition, &numbers, start)),
             watch,
             expected: length + SET_UP,
-            limit: length * 4 + SET_UP * 3,
+            // Beside a simulation, a slow flow is one as well.
+            limit: if self.head.live.alone {
+                length + self.head.live.patience
+            } else {
+                length * 4 + SET_UP * 3
+            },
             capture: None,
         })
     }
@@ -358,7 +398,7 @@ impl ScenarioFile {
             let own: Option<Vec<FlowRecord>> = own.collect();
             own.ok_or("other programs ran")?
         } else {
-            vec![numbered(record, flow.size).ok_or("other programs ran")?]
+            vec![numbered(record, flow, of.carrier).ok_or("other programs ran")?]
         };
         let to = if lasting {
             Some(end)
@@ -400,8 +440,34 @@ impl ScenarioFile {
         let [from, to] = flow.ends.map(|end| &model.nodes[end]);
         let port = build::port(model, flow.ends[0]);
         let is_kernel = matches!(carrier, Carrier::Kernel(_));
+        let unlimited = |congestion, multipath| Stack::Tcp {
+            congestion,
+            port,
+            segment: None,
+            window: None,
+            send_buffer: None,
+            multipath,
+        };
         let is_replaced = self.head.live.tcp_flows.contains(&flow.name);
         match (&from.kind, carrier) {
+            (NodeStack::Live(_), Carrier::Kernel(congestion)) => unlimited(congestion, None),
+            (NodeStack::Live(_), Carrier::Multipath(own)) => unlimited("cubic", Some(own)),
+            (NodeStack::Live(_), Carrier::Quic) => Stack::Quic {
+                port,
+                streams: flow.streams,
+            },
+            (NodeStack::Live(_), Carrier::Program(program)) => {
+                let (count, interval) = paced(flow).unwrap_or_default();
+                Stack::Program(ExternalFlow {
+                    program,
+                    arguments: from.arguments.clone(),
+                    port,
+                    size: flow.size,
+                    interval,
+                    count,
+                    streams: flow.streams,
+                })
+            }
             // Beside a flow that the kernel's TCP carries, the other flows stay on SCTP.
             (NodeStack::Sctp(config), _) if !is_kernel || !is_replaced => Stack::Sctp {
                 encapsulated: carrier == Carrier::Udp,
@@ -422,6 +488,7 @@ impl ScenarioFile {
                     segment: sender.and_then(|own| u16::try_from(segment(own)).ok()),
                     window: receiver.map(|own| own.receive_buffer),
                     send_buffer: sender.map(|own| own.send_buffer),
+                    multipath: None,
                 }
             }
             _ => unreachable!("the flow of a live run is one over SCTP or TCP"),
@@ -456,7 +523,7 @@ fn programs(
         ..flow.clone()
     };
     let random = || build::random(seed, number);
-    let is_stream = matches!(carrier, Carrier::Kernel(_));
+    let is_stream = carrier.is_stream();
     let source = FlowSource::new(Sender::new(number, &flow, random())).live(lasting);
     let sink = FlowSink::new(number, &flow, is_stream, random());
     Ok([Box::new(source), Box::new(sink)])
@@ -491,6 +558,13 @@ fn ip_header(address: IpAddr) -> usize {
 
 /// Returns the number of messages of a flow at a constant rate with an end, and the time from the first to the last.
 fn messages(flow: &Flow) -> Option<(u64, Duration)> {
+    let (count, interval) = paced(flow)?;
+    let steps = u32::try_from(count.checked_sub(1)?).unwrap_or(u32::MAX);
+    Some((count, interval * steps))
+}
+
+/// Returns the number of messages of a flow at a constant rate with an end, and their interval.
+fn paced(flow: &Flow) -> Option<(u64, Duration)> {
     let Pattern::Constant { interval, .. } = flow.pattern else {
         return None;
     };
@@ -502,8 +576,7 @@ fn messages(flow: &Flow) -> Option<(u64, Duration)> {
         u64::try_from(steps).unwrap_or(u64::MAX)
     });
     let count = flow.messages.into_iter().chain(lasting).min()?;
-    let steps = u32::try_from(count.checked_sub(1)?).unwrap_or(u32::MAX);
-    Some((count, interval * steps))
+    Some((count, interval))
 }
 
 /// Builds the network of a run, whose programs begin at `start` of the file.
@@ -604,13 +677,17 @@ fn of_association(record: &RunRecord) -> FlowRecord {
 
 /// Converts the record of numbered messages from the first host to the second. The first interface leads to the
 /// primary path.
-fn numbered(record: &RunRecord, size: usize) -> Option<FlowRecord> {
+fn numbered(record: &RunRecord, of: &Flow, carrier: Carrier) -> Option<FlowRecord> {
     let (source, sink): (&FlowSource, &FlowSink) = (record.program(0)?, record.program(1)?);
+    let size = of.size as u64;
     let mut flow = FlowRecord {
         sends: source.sender.record.sends.clone(),
         deliveries: sink.record.deliveries.clone(),
         ..of_association(record)
     };
+    if let Carrier::Program(_) = carrier {
+        set_external(&mut flow, record, of)?;
+    }
     let (mut sent, mut arrived, mut end) = (BTreeSet::new(), BTreeSet::new(), 0);
     for seen in &record.seen {
         let time = seen.time.as_nanos();
@@ -636,13 +713,38 @@ fn numbered(record: &RunRecord, size: usize) -> Option<FlowRecord> {
                     again: offset < end,
                 };
                 end = end.max(offset + len as u64);
-                let messages = Transmission::of_segment(&segment, size as u64);
-                flow.transmissions.extend(messages);
+                let messages = Transmission::of_segment(&segment, size);
+                let alternate = seen.interface != 0;
+                flow.transmissions
+                    .extend(messages.map(|own| Transmission { alternate, ..own }));
             }
             _ => {}
         }
     }
+    let first = flow.transmissions.iter().filter(|own| !own.again);
+    let is_alternate: Vec<bool> = first.map(|own| own.alternate).collect();
+    let leaves = is_alternate.windows(2).filter(|two| !two[0] && two[1]);
+    flow.failovers = Some(leaves.count() as u64).filter(|_| !is_alternate.is_empty());
     Some(flow)
+}
+
+/// Sets SEND and delivery of the messages of an external program: it sends at the interval from the first
+/// transmission on, and its receiver counts from the first arrival.
+fn set_external(flow: &mut FlowRecord, record: &RunRecord, of: &Flow) -> Option<()> {
+    let first = |host: usize, out: bool| {
+        let is_first = |data| matches!(data, PacketData::Chunk { message: 0, .. });
+        let mut seen = record.seen.iter();
+        let seen = seen.find(|seen| seen.host == host && seen.out == out && is_first(seen.data));
+        seen.map(|seen| seen.time)
+    };
+    let (sent, arrived) = (first(0, true)?, first(1, false)?);
+    let (count, interval) = paced(of)?;
+    let steps = (0..u32::try_from(count).ok()?).map(|number| interval * number);
+    flow.sends = steps.map(|after| (sent + after).as_nanos()).collect();
+    let deliveries = record.external.iter();
+    let deliveries = deliveries.map(|(number, after)| (*number, (arrived + *after).as_nanos()));
+    flow.deliveries = deliveries.collect();
+    Some(())
 }
 
 #[cfg(test)]
@@ -662,12 +764,21 @@ mod tests {
         }
     }
 
-    fn record(seen: Vec<ObservedData>) -> RunRecord {
-        let flow = Flow {
+    /// Returns a flow of two messages of 10 bytes.
+    fn flow() -> Flow {
+        Flow {
             size: 10,
             messages: Some(2),
+            pattern: Pattern::Constant {
+                interval: Duration::from_millis(10),
+                burst: 1,
+            },
             ..Flow::default()
-        };
+        }
+    }
+
+    fn record(seen: Vec<ObservedData>) -> RunRecord {
+        let flow = flow();
         let sender = Sender::new(0, &flow, build::random(1, 0));
         RunRecord {
             begin: Time::ZERO,
@@ -676,6 +787,7 @@ mod tests {
                 Box::new(FlowSink::new(0, &flow, false, build::random(1, 0))),
             ],
             seen,
+            external: Vec::new(),
             timeouts: 0,
             lost: None,
             lateness: Lateness::default(),
@@ -696,7 +808,7 @@ mod tests {
             seen(30, 0, true, chunk(0)),
             seen(41, 1, false, chunk(0)),
         ]);
-        let flow = numbered(&record, 10).expect("both programs ran");
+        let flow = numbered(&record, &flow(), Carrier::PlainIp).expect("both programs ran");
         let sent: Vec<_> = flow.transmissions.iter().map(|t| t.alternate).collect();
         assert_eq!(sent, [false, true]);
         assert_eq!(flow.arrivals, [(Tsn::new(7), 11_000_000)]);
@@ -711,7 +823,7 @@ mod tests {
             seen(3, 0, true, segment(0, 10)),
             seen(4, 0, true, segment(20, 10)),
         ]);
-        let flow = numbered(&record, 10).expect("both programs ran");
+        let flow = numbered(&record, &flow(), Carrier::Kernel("cubic")).expect("both programs ran");
         let again: Vec<bool> = flow.transmissions.iter().map(|s| s.again).collect();
         assert_eq!(again, [false, false, true, false]);
     }

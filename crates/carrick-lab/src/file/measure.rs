@@ -93,6 +93,8 @@ flow_measures! {
     Interruption, Deliveries, "interruption", "ms", "longest pause between deliveries";
     InterruptionAfterChange, Deliveries, "interruption.change", "ms",
         "longest pause between deliveries after the change";
+    Disturbance, Deliveries, "disturbance", "ms",
+        "time from the change until messages are in time again";
     InterruptionDetached, Deliveries, "interruption.detached", "ms", "pause after the change: until a link is up";
     InterruptionLocating, Deliveries, "interruption.locating", "ms",
         "pause after the change: until the new location is known";
@@ -524,6 +526,7 @@ impl FlowRecord {
             FlowMeasure::InterruptionAfterChange => {
                 self.after_change(window).map(|(from, to)| millis(from, to))
             }
+            FlowMeasure::Disturbance => self.disturbance(window),
             FlowMeasure::InterruptionDetached
             | FlowMeasure::InterruptionLocating
             | FlowMeasure::InterruptionResuming => self.part(what, window),
@@ -681,6 +684,33 @@ impl FlowRecord {
             *from = time;
         }
         longest
+    }
+
+    /// Returns the time in ms from the first change to the last late delivery before some that are not; `None` if a
+    /// message was not delivered. Late is a delay that exceeds the shortest one by a pause.
+    fn disturbance(&self, window: &Window) -> Option<f64> {
+        /// Number of deliveries in time that end a disturbance. A later one has another cause, such as a stalled host.
+        const IN_TIME: usize = 50;
+        let change = window.change?;
+        if self.all() > self.deliveries.len() as u64 {
+            return None;
+        }
+        let delays: Vec<(u64, f64)> = self.delays(window).collect();
+        let shortest = delays.iter().map(|(_, delay)| *delay).reduce(f64::min)?;
+        let is_late = |delay: f64| delay >= shortest + window.pause as f64 / 1e6;
+        let mut last = None;
+        let mut in_time = 0;
+        for (time, delay) in delays.into_iter().filter(|(time, _)| *time > change) {
+            if is_late(delay) {
+                (last, in_time) = (Some(time), 0);
+            } else {
+                in_time += 1;
+            }
+            if last.is_some() && in_time == IN_TIME {
+                break;
+            }
+        }
+        Some(last.map_or(0.0, |last| millis(change, last)))
     }
 
     /// Returns a part of the longest time without a delivery after the first change, in ms.
@@ -852,6 +882,40 @@ mod tests {
         assert_eq!(measure(FlowMeasure::RetransmittedRecovery), Some(890.0));
         assert_eq!(measure(FlowMeasure::RetransmittedWaiting), Some(10.0));
         assert_eq!(measure(FlowMeasure::RetransmittedDetection), None);
+    }
+
+    #[test]
+    fn a_disturbance_ends_before_messages_in_time() {
+        let ms = |ms: u64| ms * 1_000_000;
+        // A message every 10 ms takes 5 ms. Messages 10 to 19 wait for a failover, the last one for another reason.
+        let delay = |number: u64| match number {
+            10..20 => 300 - 10 * number,
+            99 => 80,
+            _ => 5,
+        };
+        let deliveries = |count: u64| (0..count).map(|n| (n, ms(10 * n + delay(n))));
+        let mut record = FlowRecord {
+            sends: (0..100).map(|number| ms(10 * number)).collect(),
+            deliveries: deliveries(100).collect(),
+            ..FlowRecord::default()
+        };
+        let window = Window {
+            change: Some(ms(98)),
+            pause: ms(50),
+            to: ms(2000),
+            ..WINDOW
+        };
+        let measure = |record: &FlowRecord, window: &Window| {
+            record.measure(FlowMeasure::Disturbance, 1000, true, window)
+        };
+        assert_eq!(measure(&record, &window), Some(202.0));
+        let long = Window {
+            pause: ms(400),
+            ..window
+        };
+        assert_eq!(measure(&record, &long), Some(0.0), "no message is late");
+        record.deliveries = deliveries(99).collect();
+        assert_eq!(measure(&record, &window), None, "a message is missing");
     }
 
     #[test]

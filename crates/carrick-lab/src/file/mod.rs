@@ -478,6 +478,9 @@ fn decode(tree: &Node) -> Result<(Head, Model), FileError> {
     keys!(root, head, Item::read; title, question, once, full_only);
     keys!(root, head, repetitions; repetitions);
     keys!(root, head, live::LiveCells::read; live);
+    if head.live.alone {
+        head.live.repetitions = head.repetitions;
+    }
     root.finish()?;
     Ok((head, model))
 }

@@ -7,6 +7,7 @@ use carrick_netsim::{LinkConfig, Loss};
 use carrick_proto::{AssociationConfig, Reliability};
 use carrick_simco::load::Workload;
 
+use super::live::Carrier;
 use super::measure::Measure;
 use crate::options::RunOptions;
 use carrick_hosts::tcp::TcpConfig;
@@ -34,6 +35,8 @@ pub(super) struct Model {
 pub(super) struct Node {
     pub(super) name: String,
     pub(super) kind: NodeStack,
+    /// Further arguments of the program of the stack.
+    pub(super) arguments: Vec<String>,
     /// Enables source routing: a packet leaves by the interface that has its source address.
     pub(super) source_routing: bool,
     /// The host requests its peers to set an address that it gains as primary (RFC 5061).
@@ -66,6 +69,8 @@ pub(super) enum NodeStack {
     /// Settings whose address and seed a run sets.
     Tcp(TcpConfig),
     Udp,
+    /// Stack of live hosts that has no simulation.
+    Live(Carrier),
 }
 
 #[derive(Clone, Debug)]

@@ -7,9 +7,11 @@ use carrick_netsim::{
 };
 
 use super::error::FileError;
+use super::live::Carrier;
 use super::model::{Link, Mobility, Node, NodeStack};
 use super::reader::{FromItem, Item, Section, keys, names};
 use super::settings::Settings;
+use crate::live::MultipathTcp;
 use carrick_hosts::tcp::{TcpConfig, TcpCongestion};
 
 const MAX: u64 = i64::MAX as u64;
@@ -187,14 +189,28 @@ fn host(
         item.table(|section| read_tcp(section, &mut tcp))
     })?;
     let sctp = NodeStack::Sctp(Box::new(association));
-    let choices = [
+    let mut multipath = MultipathTcp {
+        backup: true,
+        stale_loss_count: 4,
+    };
+    section.value("mptcp", |item| {
+        item.table(|section| {
+            keys!(section, multipath, Item::read; backup, stale_loss_count);
+            Ok(())
+        })
+    })?;
+    let live = Carrier::without_simulation(multipath);
+    let live = live.map(|carrier| (carrier.suffix(), NodeStack::Live(carrier)));
+    let simulated = [
         ("sctp", sctp.clone()),
         ("tcp", NodeStack::Tcp(tcp)),
         ("udp", NodeStack::Udp),
     ];
+    let choices: Vec<_> = simulated.into_iter().chain(live).collect();
     let node = Node {
         name: name.into(),
         kind: section.value_or("stack", sctp, |item| item.choice(&choices))?,
+        arguments: section.value_or("arguments", Vec::new(), Item::read)?,
         source_routing: section.value_or("source_routing", false, Item::read)?,
         set_peer_primary: section.value_or("set_peer_primary", false, Item::read)?,
         mobility: section.value_or("mobile", None, |item| {

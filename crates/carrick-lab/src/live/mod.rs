@@ -143,7 +143,46 @@ pub enum Stack {
         window: Option<usize>,
         /// Send buffer in bytes (`SO_SNDBUF`); `None` for the kernel's choice.
         send_buffer: Option<usize>,
+        /// Multipath TCP over all addresses of the hosts (RFC 8684); `None` for TCP.
+        multipath: Option<MultipathTcp>,
     },
+    /// QUIC of crate `quinn` (RFC 9000), on the first addresses of the hosts.
+    Quic {
+        /// UDP port of the server.
+        port: u16,
+        /// Number of streams that the messages use.
+        streams: u16,
+    },
+    /// Program of another stack, which sends and receives numbered messages itself.
+    Program(ExternalFlow),
+}
+
+/// Path management of Multipath TCP in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MultipathTcp {
+    /// All subflows but the first are backups (RFC 8684, section 3.3.8).
+    pub backup: bool,
+    /// Consecutive losses after which a subflow is stale (`net.mptcp.stale_loss_cnt`).
+    pub stale_loss_count: u32,
+}
+
+/// Flow of an external program: message n begins with its number and has stream 1 + n mod `streams`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalFlow {
+    /// Name of the program in the directory of such programs.
+    pub program: &'static str,
+    /// Further arguments of both ends.
+    pub arguments: Vec<String>,
+    /// SCTP port of the receiver.
+    pub port: u16,
+    /// Size of a message in bytes.
+    pub size: usize,
+    /// Interval of the messages.
+    pub interval: Duration,
+    /// Number of messages.
+    pub count: u64,
+    /// Number of streams.
+    pub streams: u16,
 }
 
 /// A program of a host, without sockets and clock: the runner calls it and polls its output.

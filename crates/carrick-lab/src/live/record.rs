@@ -1,6 +1,7 @@
 //! Records of live runs.
 
 use std::any::Any;
+use std::time::Duration;
 
 use carrick_proto::{Time, Tsn};
 
@@ -14,6 +15,8 @@ pub struct RunRecord {
     pub programs: Vec<Box<dyn Program>>,
     /// Data sent and received by the hosts, in order.
     pub seen: Vec<ObservedData>,
+    /// Numbers of the messages that an external program received, with the times since its first one.
+    pub external: Vec<(u64, Duration)>,
     /// Expirations of T3-rtx at the first host of the first flow, for SCTP; 0 if the association
     /// was lost.
     pub timeouts: u64,
@@ -111,6 +114,7 @@ mod tests {
                 seen(4, 0, false, packet(80)),
                 seen(5, 1, false, packet(160)),
             ],
+            external: Vec::new(),
             timeouts: 0,
             lost: None,
             lateness: Lateness::default(),

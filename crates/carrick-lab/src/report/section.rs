@@ -84,7 +84,7 @@ fn parts(result: &ScenarioResult) -> Vec<SectionPart> {
         add("figures", "Figures", html! { (figures(result)) (splits) });
     }
     if let Some(live) = &result.live {
-        add("live", "Simulated and live", super::live::section(live));
+        add("live", live.title(), super::live::section(live));
     }
     if let Some(comparison) = &result.compared {
         let contents = super::compared::section(comparison);

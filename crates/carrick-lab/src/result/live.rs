@@ -1,5 +1,7 @@
 //! Results of live runs, next to simulated ones.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::{Setting, append};
@@ -211,6 +213,28 @@ pub struct LiveResult {
     pub notes: Vec<String>,
     /// Settings needed to repeat the runs.
     pub settings: Vec<Setting>,
+    /// Values of the runs of an experiment that has no simulation.
+    #[serde(skip)]
+    pub(crate) values: LiveValues,
+}
+
+/// Values of live runs, by cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LiveValues {
+    /// For each cell the values of all columns in each run; `None` where a measure is not defined.
+    pub(crate) cells: Vec<Vec<Vec<Option<f64>>>>,
+    /// Cells without a run, with the reason.
+    pub(crate) absent: BTreeMap<usize, String>,
+}
+
+impl LiveValues {
+    /// Returns the values of cells all of which may have run.
+    pub(crate) fn of_cells(cells: Vec<Vec<Vec<Option<f64>>>>) -> Self {
+        Self {
+            cells,
+            ..Self::default()
+        }
+    }
 }
 
 impl LiveResult {
@@ -219,6 +243,15 @@ impl LiveResult {
         Self {
             notes: vec![format!("Not run in real time: {reason}")],
             ..Self::default()
+        }
+    }
+
+    /// Returns the title of the part of a report.
+    pub fn title(&self) -> &'static str {
+        if self.rows.is_empty() {
+            "Live runs"
+        } else {
+            "Simulated and live"
         }
     }
 
@@ -278,6 +311,7 @@ pub(crate) mod tests {
             accuracy: None,
             notes: vec!["Three hosts & a half.".into()],
             settings: vec![Setting::new("runs", "2")],
+            values: LiveValues::default(),
         }
     }
 

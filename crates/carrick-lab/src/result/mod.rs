@@ -12,6 +12,7 @@ use serde_json::Value;
 
 pub(crate) use csv::{field, record};
 pub use csv::{live_to_csv, repetitions_to_csv, to_csv};
+pub(crate) use live::LiveValues;
 #[cfg(test)]
 pub(crate) use live::tests::sample as live_sample;
 pub use live::{Agreement, LiveResult, LiveRow};

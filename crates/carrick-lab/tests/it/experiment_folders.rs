@@ -653,7 +653,7 @@ fn failed_live_runs_leave_rows_empty() {
     assert_eq!([names[8], names[13]], ["tcp.bbr.0", "tcp.lossy.bbr.0"]);
     let outcomes = plan.runs.iter().map(|run| match run.flows[0].stack {
         Stack::Tcp { congestion, .. } => RunOutcome::Missing(format!("no {congestion}")),
-        Stack::Sctp { .. } => RunOutcome::Failed("it broke".into()),
+        _ => RunOutcome::Failed("it broke".into()),
     });
     let outcomes = outcomes.collect();
     let result = (plan.conclude)(outcomes).expect("the simulations succeed");
@@ -666,6 +666,43 @@ fn failed_live_runs_leave_rows_empty() {
     let mut rows = result.rows.iter();
     assert!(rows.all(|row| row.live.is_none() && row.n == 0));
     assert_eq!(result.notes.len(), 8 + 3 + 1, "{:?}", result.notes);
+}
+
+/// Every means has a row or the reason why it has no value.
+#[test]
+fn lacking_means_are_named_in_their_rows() {
+    let all = Experiment::with_means(Experiment::select(&[], false).expect("they are valid"));
+    let means: Vec<&Experiment> = all.iter().filter(|own| own.is_live_only()).collect();
+    assert_eq!(means.len(), 4);
+    for experiment in means {
+        let options = options(Some(1));
+        let plan = experiment.live(&options).expect("live runs");
+        assert_eq!(plan.runs.len(), experiment.scenario().cells().len());
+        let outcomes = plan.runs.iter().map(|run| match run.flows[0].stack {
+            Stack::Sctp { .. } => RunOutcome::Failed("it broke".into()),
+            _ => RunOutcome::Missing("no such stack".into()),
+        });
+        let live = (plan.conclude)(outcomes.collect()).expect("there is nothing to simulate");
+        let result = experiment.live_result(&options, live);
+        assert!(
+            result.rows.len() >= plan.runs.len(),
+            "{}",
+            experiment.name()
+        );
+        for row in &result.rows {
+            let reasons = ["Not run: it broke.", "Not run: no such stack."];
+            let has_reason = reasons.iter().any(|reason| row.note.contains(reason));
+            assert!(row.n == 0 && has_reason, "{row:?}");
+        }
+        let notes = &result.live.expect("the live runs").notes;
+        assert!(
+            notes.contains(&"Not run: no such stack.".into()),
+            "{notes:?}"
+        );
+        let simulated = experiment.run(&options, &Silent);
+        let error = simulated.map(|_| ()).map_err(|error| error.to_string());
+        assert!(error.is_err_and(|what| what.contains("needs --live")));
+    }
 }
 
 #[test]

@@ -2,7 +2,11 @@
 
 mod capture_writer;
 mod conditions;
+mod external;
+mod host_addresses;
+mod multipath;
 mod participant;
+mod quic;
 mod recorder;
 mod running_network;
 mod sctp;
@@ -29,8 +33,6 @@ use crate::network::{CapturedPacket, Host};
 pub use conditions::check_support;
 pub use running_network::{RunningNetwork, ScheduledChange};
 
-/// Maximum time for the set-up of all connections of a run.
-const MAX_SET_UP: Duration = Duration::from_secs(60);
 /// Interval at which the state of the runs is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -237,8 +239,7 @@ impl BuiltRun {
     }
 
     fn start(self) -> Result<StartedRun, Error> {
-        let deadline = Instant::now() + MAX_SET_UP + self.limit;
-        let state = Arc::new(RunState::new(self.epoch, deadline, self.flows.len()));
+        let state = Arc::new(RunState::new(self.epoch, self.limit, self.flows.len()));
         let mut threads = Vec::new();
         for (index, (flow, hosts)) in self
             .flows
@@ -334,10 +335,12 @@ impl StartedRun {
         let mut programs = Vec::new();
         let mut errors = Vec::new();
         let mut timeouts = None;
+        let mut external = Vec::new();
         for thread in self.threads {
             match thread.join() {
                 Ok(Ok(Ok(result))) => {
                     timeouts.get_or_insert(result.timeouts);
+                    external.extend(result.external);
                     programs.push(result.program);
                 }
                 Ok(Ok(Err(error))) => errors.push(error),
@@ -363,6 +366,7 @@ impl StartedRun {
             begin,
             programs,
             seen: recorder.seen,
+            external,
             timeouts: timeouts.unwrap_or_default(),
             lost: self.state.lost(),
             lateness: recorder.lateness,
@@ -371,18 +375,22 @@ impl StartedRun {
     }
 }
 
-/// Returns the outcome of a run with errors: a missing feature, else the first error; `None` without errors.
+/// Returns the outcome of a run with errors: a missing feature, else the first error that is not the consequence of
+/// another one; `None` without errors.
 fn failed_outcome(errors: Vec<ParticipantError>) -> Option<RunOutcome> {
     let mut failed = None;
+    let mut aborted = false;
     for error in errors {
         match error {
             ParticipantError::Missing(what) => return Some(RunOutcome::Missing(what)),
             ParticipantError::Lost(what) | ParticipantError::Failed(what) => {
                 failed.get_or_insert(what);
             }
+            ParticipantError::Aborted => aborted = true,
         }
     }
-    failed.map(RunOutcome::Failed)
+    let aborted = aborted.then(|| "another host failed".into());
+    failed.or(aborted).map(RunOutcome::Failed)
 }
 
 #[cfg(test)]
@@ -396,7 +404,7 @@ mod tests {
         assert!(
             matches!(failed_outcome(both), Some(RunOutcome::Missing(what)) if what == "no bbr")
         );
-        let two = vec![failed("first"), failed("second")];
+        let two = vec![ParticipantError::Aborted, failed("first"), failed("second")];
         assert!(matches!(failed_outcome(two), Some(RunOutcome::Failed(what)) if what == "first"));
         assert!(failed_outcome(Vec::new()).is_none());
     }

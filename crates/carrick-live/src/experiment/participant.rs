@@ -2,16 +2,19 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use carrick_lab::live::{Program, Stack};
 use carrick_proto::Time;
+use quinn::rustls::pki_types::CertificateDer;
 
 use super::timer::PreciseTimer;
-use super::{sctp, tcp};
+use super::{external, quic, sctp, tcp};
 
+/// Maximum time for the set-up of all connections of a run.
+const MAX_SET_UP: Duration = Duration::from_secs(60);
 /// Pause between the set-up of all connections and the start of the programs.
 const SETTLING: Duration = Duration::from_secs(1);
 /// Interval at which a participant checks the state of the other ones.
@@ -28,6 +31,8 @@ pub(crate) enum ParticipantError {
     Lost(String),
     /// Any other failure.
     Failed(String),
+    /// Another participant has failed.
+    Aborted,
 }
 
 impl<E: std::error::Error> From<E> for ParticipantError {
@@ -41,8 +46,12 @@ impl<E: std::error::Error> From<E> for ParticipantError {
 pub(crate) struct RunState {
     /// Time 0 of the run.
     pub(crate) epoch: Instant,
-    /// Time after which the run fails.
-    pub(crate) deadline: Instant,
+    /// Time until which all connections are set up.
+    deadline: Instant,
+    /// Time from the start of the programs after which the run ends.
+    limit: Duration,
+    /// Certificate of a server of QUIC, which its client trusts.
+    pub(crate) certificate: OnceLock<CertificateDer<'static>>,
     /// For each flow: the server accepts connections.
     listening: Vec<AtomicBool>,
     /// For each flow: the connection is set up.
@@ -68,11 +77,13 @@ fn all(flags: &[AtomicBool]) -> bool {
 }
 
 impl RunState {
-    /// Creates the state of a run with this number of flows.
-    pub(crate) fn new(epoch: Instant, deadline: Instant, flows: usize) -> Self {
+    /// Creates the state of a run with this number of flows, which ends `limit` after the start of its programs.
+    pub(crate) fn new(epoch: Instant, limit: Duration, flows: usize) -> Self {
         Self {
             epoch,
-            deadline,
+            deadline: Instant::now() + MAX_SET_UP,
+            limit,
+            certificate: OnceLock::new(),
             listening: flags(flows),
             connected: flags(flows),
             done: flags(2 * flows),
@@ -95,12 +106,25 @@ impl RunState {
     /// Returns an error if the run is aborted or its deadline has passed.
     pub(crate) fn check(&self) -> Result<(), ParticipantError> {
         if self.aborted.load(Ordering::Acquire) {
-            return Err(ParticipantError::Failed("another host failed".into()));
+            return Err(ParticipantError::Aborted);
         }
-        if Instant::now() > self.deadline {
-            return Err(ParticipantError::Failed("the run timed out".into()));
+        let deadline = match self.started() {
+            Some(begin) => self.instant(begin) + self.limit,
+            None => self.deadline,
+        };
+        if Instant::now() > deadline {
+            return Err(ParticipantError::Lost("the run timed out".into()));
         }
         Ok(())
+    }
+
+    /// Returns whether all participants are done, or a connection was lost.
+    pub(crate) fn are_all_done(&self) -> Result<bool, ParticipantError> {
+        if all(&self.done) || self.lost().is_some() {
+            return Ok(true);
+        }
+        self.check()?;
+        Ok(false)
     }
 
     /// Time at which the last flow started; `None` before all connections are set up.
@@ -148,6 +172,19 @@ pub(crate) struct ParticipantResult {
     pub(crate) program: Box<dyn Program>,
     /// Number of T3-rtx expirations.
     pub(crate) timeouts: u64,
+    /// Numbers of the messages that an external program received, with the times since its first one.
+    pub(crate) external: Vec<(u64, Duration)>,
+}
+
+impl ParticipantResult {
+    /// Returns the result of a stack that reports no timeouts.
+    pub(crate) fn new(program: Box<dyn Program>) -> Self {
+        Self {
+            program,
+            timeouts: 0,
+            external: Vec::new(),
+        }
+    }
 }
 
 impl Participant {
@@ -160,6 +197,8 @@ impl Participant {
             match self.stack {
                 Stack::Sctp { .. } => sctp::run(self, state).await,
                 Stack::Tcp { .. } => tcp::run(self, state).await,
+                Stack::Quic { .. } => quic::run(self, state).await,
+                Stack::Program(_) => external::run(self, state).await,
             }
         });
         if result.is_err() {
@@ -212,17 +251,26 @@ impl Participant {
         Ok(())
     }
 
+    /// Reports that the first message of an external program has arrived.
+    pub(crate) fn set_started(&self, state: &RunState) {
+        state.connected[self.flow()].store(true, Ordering::Release);
+        state.set_started(state.now());
+    }
+
+    /// Reports that both external programs of the flow are done.
+    pub(crate) fn set_flow_done(&self, state: &RunState) {
+        for host in [2 * self.flow(), 2 * self.flow() + 1] {
+            state.done[host].store(true, Ordering::Release);
+        }
+    }
+
     /// Reports whether the program is done, and returns true if the run is over.
     pub(crate) fn is_over(&self, state: &RunState) -> Result<bool, ParticipantError> {
         if let Some(failure) = self.program.failure() {
             return Err(ParticipantError::Failed(failure));
         }
         state.done[self.number].store(self.program.is_done(), Ordering::Release);
-        if all(&state.done) || state.lost().is_some() {
-            return Ok(true);
-        }
-        state.check()?;
-        Ok(false)
+        state.are_all_done()
     }
 
     /// Ends the run after the loss of the connection if the loss is a permitted result.
@@ -244,7 +292,10 @@ impl Participant {
     pub(crate) async fn finish(&self, state: &RunState) -> Result<(), ParticipantError> {
         state.finished[self.number].store(true, Ordering::Release);
         while !all(&state.finished) {
-            state.check()?;
+            // After a permitted loss the time is over.
+            if state.lost().is_none() {
+                state.check()?;
+            }
             tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())

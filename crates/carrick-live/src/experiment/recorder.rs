@@ -22,6 +22,8 @@ pub(crate) struct Recorder {
     watch: PacketRecording,
     /// TCP sequence number of the first byte that each host sends; `None` before its SYN.
     first: Vec<Option<u32>>,
+    /// Data sequence number of the first byte that each host sends over Multipath TCP, its lower half.
+    first_mapped: Vec<Option<u32>>,
 }
 
 impl Recorder {
@@ -30,6 +32,7 @@ impl Recorder {
         Self {
             watch,
             first: vec![None; 2 * flows],
+            first_mapped: vec![None; 2 * flows],
             ..Self::default()
         }
     }
@@ -104,15 +107,59 @@ impl Recorder {
             // The sender is the other host of the flow.
             Direction::Inbound { .. } => captured.host ^ 1,
         };
-        let Some(first) = self.first.get_mut(sender) else {
+        let (Some(first), Some(first_mapped)) = (
+            self.first.get_mut(sender),
+            self.first_mapped.get_mut(sender),
+        ) else {
             return;
         };
-        if flags & SYN != 0 {
+        let options = bytes.get(MIN_HEADER..header).unwrap_or_default();
+        if let (Some((mapped, in_subflow)), true) = (mapping(options), len > 0) {
+            let begin = mapped.wrapping_sub(in_subflow.wrapping_sub(1));
+            let offset = mapped.wrapping_sub(*first_mapped.get_or_insert(begin));
+            let offset = u64::from(offset);
+            self.add(captured, PacketData::Segment { offset, len });
+        } else if flags & SYN != 0 {
             *first = Some(sequence.wrapping_add(1));
         } else if let (Some(first), true) = (*first, len > 0) {
             let offset = u64::from(sequence.wrapping_sub(first));
             self.add(captured, PacketData::Segment { offset, len });
         }
+    }
+}
+
+/// Returns the lower half of the data sequence number and the subflow sequence number, from 1, of the data of a segment
+/// of Multipath TCP, given its options (RFC 8684, section 3.3).
+fn mapping(mut options: &[u8]) -> Option<(u32, u32)> {
+    const NO_OPERATION: u8 = 1;
+    const MULTIPATH_TCP: u8 = 30;
+    const DATA_SEQUENCE_SIGNAL: u8 = 2;
+    let number = |bytes: &[u8]| bytes.first_chunk().map(|own| u32::from_be_bytes(*own));
+    loop {
+        let (kind, len) = match *options {
+            [NO_OPERATION, ref rest @ ..] => {
+                options = rest;
+                continue;
+            }
+            [kind, len, ..] if (2..=options.len()).contains(&usize::from(len)) => (kind, len),
+            _ => return None,
+        };
+        let (option, rest) = options.split_at(usize::from(len));
+        options = rest;
+        let [_, _, subtype, flags, ref fields @ ..] = *option else {
+            continue;
+        };
+        if kind != MULTIPATH_TCP || subtype >> 4 != DATA_SEQUENCE_SIGNAL || flags & 0x04 == 0 {
+            continue;
+        }
+        let acknowledgement = match flags & 0x03 {
+            0x03 => 8,
+            0x01 => 4,
+            _ => 0,
+        };
+        let upper = if flags & 0x08 == 0 { 0 } else { 4 };
+        let lower = fields.get(acknowledgement + upper..)?;
+        return Some((number(lower)?, number(lower.get(4..)?)?));
     }
 }
 
@@ -190,6 +237,47 @@ mod tests {
             recorded,
             expected.map(|(offset, len)| PacketData::Segment { offset, len })
         );
+    }
+
+    #[test]
+    fn multipath_tcp_maps_data_of_all_subflows() {
+        let mut recorder = Recorder::new(PacketRecording::Data, 1);
+        let mut send = |interface: usize, mapped: u32, in_subflow: u32| {
+            // No operation, then DSS with a data acknowledgement of 4 and a data sequence number of 8 bytes.
+            let mut options = vec![1, 1, 30, 24, 0x20, 0x0d, 0, 0, 0, 9, 0, 0, 0, 7];
+            for number in [mapped, in_subflow] {
+                options.extend(number.to_be_bytes());
+            }
+            options.extend([0, 10, 0, 0, 0, 0]);
+            let mut bytes = vec![0; 20];
+            (bytes[12], bytes[13]) = (12 << 4, 0x10);
+            bytes.extend(options);
+            bytes.extend([0; 10]);
+            recorder.record(&CapturedPacket {
+                time: NetTime::from_millis(3),
+                host: 0,
+                interface,
+                direction: Direction::Outbound,
+                packet: &packet(Protocol::Tcp, bytes),
+            });
+        };
+        send(0, u32::MAX - 4, 11);
+        send(1, 5, 1);
+        let recorded = recorder.seen.iter().map(|seen| (seen.interface, seen.data));
+        let expected = [(0, 10), (1, 20)].map(|(interface, offset)| {
+            let data = PacketData::Segment { offset, len: 10 };
+            (interface, data)
+        });
+        assert_eq!(recorded.collect::<Vec<_>>(), expected);
+        for invalid in [
+            &[30, 1][..],
+            &[30, 9, 0x20],
+            &[2],
+            &[30, 4, 0x20, 0x04],
+            &[],
+        ] {
+            assert_eq!(mapping(invalid), None, "{invalid:?}");
+        }
     }
 
     #[test]

@@ -36,8 +36,8 @@ pub(crate) async fn run(
     };
     participant.finish(state).await?;
     Ok(ParticipantResult {
-        program: participant.program,
         timeouts,
+        ..ParticipantResult::new(participant.program)
     })
 }
 

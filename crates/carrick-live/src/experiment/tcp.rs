@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::{Buf, Bytes, BytesMut};
 use carrick_lab::live::{ReadMode, Stack};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
+use super::multipath::{self, Subflows};
 use super::participant::{MAX_WAIT, Participant, ParticipantError, ParticipantResult, RunState};
 use super::timer::PreciseTimer;
 
@@ -19,14 +20,39 @@ pub(crate) async fn run(
     mut participant: Participant,
     state: &RunState,
 ) -> Result<ParticipantResult, ParticipantError> {
-    let timer = PreciseTimer::new()?;
-    let stream = connect(&participant, state).await?;
+    let mut paths = match participant.stack {
+        Stack::Tcp {
+            multipath: Some(own),
+            ..
+        } => Some(Subflows::prepare(&participant, own)?),
+        _ => None,
+    };
+    // The listener accepts the further subflows of Multipath TCP.
+    let (stream, _listener) = connect(&participant, state).await?;
     stream.set_nodelay(true)?;
     participant.start(state, 1).await?;
+    let ended = run_program(&mut participant, state, &stream, &mut paths).await;
+    participant.accept_loss(state, ended)?;
+    participant.finish(state).await?;
+    Ok(ParticipantResult::new(participant.program))
+}
+
+/// Carries messages between the program and the connection until the run is over.
+async fn run_program(
+    participant: &mut Participant,
+    state: &RunState,
+    stream: &TcpStream,
+    paths: &mut Option<Subflows>,
+) -> Result<(), ParticipantError> {
+    let lost = |error: io::Error| ParticipantError::Lost(error.to_string());
+    let timer = PreciseTimer::new()?;
     let mut waiting: VecDeque<Bytes> = VecDeque::new();
     while !participant.is_over(state)? {
+        if let Some(paths) = paths.as_mut().filter(|_| participant.roams) {
+            paths.follow_addresses()?;
+        }
         loop {
-            write(&stream, &mut waiting)?;
+            write(stream, &mut waiting).map_err(lost)?;
             // The program is asked for more only when the kernel has accepted the previous message.
             let more = waiting
                 .is_empty()
@@ -40,8 +66,8 @@ pub(crate) async fn run(
         tokio::select! {
             ready = stream.readable(), if reads => {
                 ready?;
-                if read(&mut participant, state, &stream)? == ReadState::Closed {
-                    return Err(ParticipantError::Failed("the connection was closed".into()));
+                if read(participant, state, stream).map_err(lost)? == ReadState::Closed {
+                    return Err(ParticipantError::Lost("the connection was closed".into()));
                 }
             }
             ready = stream.writable(), if !waiting.is_empty() => ready?,
@@ -49,11 +75,7 @@ pub(crate) async fn run(
         }
         participant.handle_timeout(state);
     }
-    participant.finish(state).await?;
-    Ok(ParticipantResult {
-        program: participant.program,
-        timeouts: 0,
-    })
+    Ok(())
 }
 
 /// Writes the waiting messages until the kernel's send buffer is full.
@@ -110,12 +132,24 @@ fn socket(participant: &Participant) -> Result<(Socket, u16), ParticipantError> 
         port,
         segment,
         send_buffer,
+        multipath,
         ..
     } = participant.stack
     else {
         return Err(ParticipantError::Failed("the stack is not TCP".into()));
     };
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    let protocol = match multipath {
+        Some(_) => multipath::PROTOCOL,
+        None => Protocol::TCP,
+    };
+    let socket = match Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)) {
+        Err(error) if multipath.is_some() => {
+            return Err(ParticipantError::Missing(format!(
+                "this kernel has no Multipath TCP (CONFIG_MPTCP and net.mptcp.enabled): {error}"
+            )));
+        }
+        made => made?,
+    };
     match socket.set_tcp_congestion(congestion.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(ParticipantError::Missing(format!(
@@ -135,10 +169,11 @@ fn socket(participant: &Participant) -> Result<(Socket, u16), ParticipantError> 
     Ok((socket, port))
 }
 
+/// Sets the connection up, and returns it with the listener of a server.
 async fn connect(
     participant: &Participant,
     state: &RunState,
-) -> Result<TcpStream, ParticipantError> {
+) -> Result<(TcpStream, Option<TcpListener>), ParticipantError> {
     let (socket, port) = socket(participant)?;
     let no_address = || ParticipantError::Failed("a host has no address".into());
     let own = *participant.addresses.first().ok_or_else(no_address)?;
@@ -147,15 +182,22 @@ async fn connect(
         socket.bind(&SocketAddr::from((own, 0)).into())?;
         participant.wait_for_server(state).await?;
         let socket = TcpSocket::from_std_stream(socket.into());
-        return Ok(socket.connect((peer, port).into()).await?);
+        return Ok((socket.connect((peer, port).into()).await?, None));
     }
+    // A subflow to another address needs a listener on it.
+    let own = match participant.stack {
+        Stack::Tcp {
+            multipath: Some(_), ..
+        } => Ipv4Addr::UNSPECIFIED.into(),
+        _ => own,
+    };
     socket.bind(&SocketAddr::from((own, port)).into())?;
     socket.listen(1)?;
     let listener = TcpListener::from_std(socket.into())?;
     participant.set_listening(state);
     loop {
         match tokio::time::timeout(MAX_WAIT, listener.accept()).await {
-            Ok(accepted) => return Ok(accepted?.0),
+            Ok(accepted) => return Ok((accepted?.0, Some(listener))),
             Err(_) => state.check()?,
         }
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use carrick_lab::file::Experiment;
 use carrick_lab::live::{
-    Connection, LivePlan, LiveRun, LiveWorld, OutgoingMessage, PacketData, PacketRecording,
-    Program, RunOutcome, RunRecord, Stack,
+    Connection, LivePlan, LiveRun, LiveWorld, MultipathTcp, OutgoingMessage, PacketData,
+    PacketRecording, Program, RunOutcome, RunRecord, Stack,
 };
 use carrick_lab::{LiveResult, RunOptions};
 use carrick_live::{Error, RunProgress, run_experiment, running_networks};
@@ -31,6 +31,8 @@ struct TestSource {
     sends: Vec<Time>,
     /// Messages passed to the stack.
     passed: u64,
+    /// Number of streams that the messages take in turn; 0 for one.
+    streams: u64,
 }
 
 impl TestSource {
@@ -57,7 +59,7 @@ impl Program for TestSource {
         payload[..8].copy_from_slice(&self.passed.to_be_bytes());
         self.passed += 1;
         Some(OutgoingMessage {
-            stream: 0,
+            stream: ((self.passed - 1) % self.streams.max(1)) as u16,
             ppid: 0,
             payload: payload.into(),
         })
@@ -85,11 +87,14 @@ struct TestSink {
     is_stream: bool,
     bytes: usize,
     deliveries: Vec<(u64, Time)>,
+    /// Stream of each received message.
+    streams: Vec<u16>,
 }
 
 impl Program for TestSink {
-    fn handle_message(&mut self, now: Time, _: u16, message: Bytes) {
+    fn handle_message(&mut self, now: Time, stream: u16, message: Bytes) {
         self.bytes += message.len();
+        self.streams.push(stream);
         if self.is_stream {
             let before = self.deliveries.len() as u64;
             let complete = before..(self.bytes / SIZE) as u64;
@@ -154,6 +159,21 @@ fn tcp(congestion: &'static str) -> Stack {
         segment: Some(1012),
         window: Some(29_000),
         send_buffer: None,
+        multipath: None,
+    }
+}
+
+fn multipath_tcp() -> Stack {
+    Stack::Tcp {
+        congestion: "cubic",
+        port: 5001,
+        segment: None,
+        window: None,
+        send_buffer: None,
+        multipath: Some(MultipathTcp {
+            backup: true,
+            stale_loss_count: 1,
+        }),
     }
 }
 
@@ -283,8 +303,13 @@ fn packets_of_every_stack_are_recorded() {
         check_messages(record);
         let [sent, arrived] = packets(record);
         // Every 20th packet is lost and retransmitted.
-        assert!(sent.len() > arrived.len(), "{name}");
-        assert!(sent.len() as u64 > COUNT, "{name}");
+        assert!(
+            sent.len() > arrived.len(),
+            "{name}: {} {}",
+            sent.len(),
+            arrived.len()
+        );
+        assert!(sent.len() as u64 > COUNT, "{name}: {}", sent.len());
         for number in 0..COUNT {
             assert!(arrived.contains(&number), "{name}: {number} arrived");
         }
@@ -320,6 +345,82 @@ fn data_uses_the_other_path_after_a_failure() {
         paths(COUNT - 1).contains(&1),
         "the first path has failed at the end"
     );
+}
+
+#[test]
+#[ignore = "needs root"]
+fn new_data_of_multipath_tcp_uses_the_backup() {
+    let (outcomes, _) = outcomes(vec![flow("backup", multipath_tcp(), 1, true)]);
+    if let RunOutcome::Missing(what) = &outcomes[0] {
+        assert!(
+            what.contains("mptcp") || what.contains("Multipath TCP"),
+            "{what}"
+        );
+        return;
+    }
+    let record = record(&outcomes[0]);
+    check_messages(record);
+    let sent = record.seen.iter().filter(|seen| seen.host == 0 && seen.out);
+    let interfaces: Vec<usize> = sent.map(|seen| seen.interface).collect();
+    assert_eq!(
+        interfaces[0], 0,
+        "the backup is not used before the failure"
+    );
+    assert!(interfaces.contains(&1), "the backup carries data after it");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn quic_delivers_the_messages_of_all_streams() {
+    let stack = Stack::Quic {
+        port: 5001,
+        streams: 3,
+    };
+    for client in [0, 1] {
+        let mut run = flow("quic", stack.clone(), client, false);
+        let source = TestSource {
+            streams: 3,
+            ..TestSource::paced()
+        };
+        run.flows[0].programs[0] = Box::new(source);
+        let (outcomes, _) = outcomes(vec![run]);
+        let record = record(&outcomes[0]);
+        let sink: &TestSink = record.program(1).unwrap();
+        for stream in 0..3 {
+            let of_stream = sink.streams.iter().zip(&sink.deliveries);
+            let numbers: Vec<u64> = of_stream
+                .filter(|(own, _)| **own == stream)
+                .map(|(_, (number, _))| *number)
+                .collect();
+            let expected = (0..COUNT).filter(|number| number % 3 == u64::from(stream));
+            assert_eq!(
+                numbers,
+                expected.collect::<Vec<_>>(),
+                "in order on a stream"
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_flow_that_may_be_lost_ends_at_its_limit() {
+    for stack in [
+        tcp("cubic"),
+        Stack::Quic {
+            port: 5001,
+            streams: 1,
+        },
+    ] {
+        let mut run = flow("limit", stack, 0, true);
+        run.limit = Duration::from_secs(3);
+        run.flows[0].may_be_lost = true;
+        let (outcomes, _) = outcomes(vec![run]);
+        let record = record(&outcomes[0]);
+        assert!(record.lost.is_some_and(|lost| lost > record.begin));
+        let sink: &TestSink = record.program(1).unwrap();
+        assert!((1..COUNT).contains(&(sink.deliveries.len() as u64)));
+    }
 }
 
 /// Starts the runs, stops them when all their networks and that of the probes are running, and asserts that
@@ -387,13 +488,18 @@ fn of_scenario(name: &str, repetitions: u64) -> LiveResult {
     run_experiment(name, plan, &NoProgress, &AtomicBool::new(false)).unwrap()
 }
 
+/// Options of a run with one repetition.
+fn once() -> RunOptions {
+    RunOptions {
+        reps: Some(1),
+        ..RunOptions::default()
+    }
+}
+
 /// Runs some of a scenario's cells once; the outcome of all other cells is `Missing`.
 fn cells_of(name: &str, wanted: &[&str]) -> LiveResult {
     let experiment = Experiment::published(name).unwrap();
-    let options = RunOptions {
-        reps: Some(1),
-        ..RunOptions::default()
-    };
+    let options = once();
     let plan = experiment.live(&options).unwrap();
     let is_wanted = |run: &LiveRun| wanted.contains(&run.name.as_str());
     let selected: Vec<bool> = plan.runs.iter().map(is_wanted).collect();
@@ -405,11 +511,9 @@ fn cells_of(name: &str, wanted: &[&str]) -> LiveResult {
         true => ran.next().unwrap(),
         false => RunOutcome::Missing("not part of the test".into()),
     });
-    let concluded = (plan.conclude)(all.collect()).unwrap();
-    LiveResult {
-        accuracy: result.accuracy,
-        ..concluded
-    }
+    let mut concluded = (plan.conclude)(all.collect()).unwrap();
+    concluded.accuracy = result.accuracy;
+    concluded
 }
 
 /// Mean of a live row.
@@ -538,6 +642,36 @@ fn make_before_break_shortens_the_interruption() {
         assert!(hard >= 300.0, "{carrier}: {hard}");
         assert!(soft < hard, "{carrier}: {soft}, {hard}");
     }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn todays_means_resume_after_a_handover() {
+    let name = "mobile-ip-means";
+    let resuming = ["best", "mptcp", "quic"];
+    let suffixes = ["raw", "mptcp", "quic", "cubic"];
+    let cells = ["best", "mptcp", "quic", "cubic"].iter().zip(suffixes);
+    let cells = cells.map(|(cell, suffix)| format!("{cell}.make-before-break.{suffix}.0"));
+    let cells: Vec<String> = cells.collect();
+    let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
+    let live = cells_of(name, &cells);
+    let result = Experiment::published(name)
+        .unwrap()
+        .live_result(&once(), live);
+    let row = |means: &str| {
+        let id = format!("{means}.make-before-break");
+        result.rows.iter().find(|row| row.id == id).unwrap()
+    };
+    for means in resuming {
+        let is_missing = row(means).note.contains("Not run: ") && means == "mptcp";
+        assert!(row(means).n == 1 || is_missing, "{:?}", row(means));
+    }
+    assert_eq!(row("cubic").n, 0);
+    assert!(
+        row("cubic").note.contains("did not resume"),
+        "{:?}",
+        row("cubic")
+    );
 }
 
 #[test]

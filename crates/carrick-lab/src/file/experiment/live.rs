@@ -12,7 +12,7 @@ use crate::error::LabError;
 use crate::live::{Lateness, LivePlan, RunOutcome, shortfalls};
 use crate::options::RunOptions;
 use crate::parallel;
-use crate::result::{LiveResult, LiveRow, Row, Setting};
+use crate::result::{LiveResult, LiveRow, LiveValues, Row, Setting};
 use crate::stats::mean;
 
 pub(super) fn plan(
@@ -35,7 +35,17 @@ pub(super) fn plan(
         runs,
         at_once: file.head.live.at_once,
         conclude: Box::new(move |outcomes| {
-            conclude(&experiment, &all, &options, &names, &outcomes)
+            if experiment.is_live_only() {
+                Ok(conclude_alone(
+                    &experiment,
+                    &all,
+                    &options,
+                    &names,
+                    &outcomes,
+                ))
+            } else {
+                conclude(&experiment, &all, &options, &names, &outcomes)
+            }
         }),
     })
 }
@@ -105,7 +115,58 @@ fn conclude(
         accuracy: None,
         notes,
         settings: settings(file, all, repetitions),
+        ..LiveResult::default()
     })
+}
+
+/// Evaluates the outcomes of runs that have no simulation, which are ordered by repetition, then by cell.
+fn conclude_alone(
+    experiment: &Experiment,
+    all: &[LiveCell],
+    options: &RunOptions,
+    names: &[String],
+    outcomes: &[RunOutcome],
+) -> LiveResult {
+    let file = &experiment.0.file;
+    let mut values = LiveValues {
+        cells: vec![Vec::new(); file.cells.len()],
+        ..LiveValues::default()
+    };
+    let mut notes = shortfalls(names, outcomes);
+    for (run, outcome) in outcomes.iter().enumerate() {
+        let cell = &all[run % all.len()];
+        let number = (run / all.len()) as u64;
+        let measured = match outcome {
+            RunOutcome::Ran(record) => {
+                file.live_values(cell, repetition(file, number, options), record)
+            }
+            RunOutcome::Missing(what) | RunOutcome::Failed(what) => Err(what.clone()),
+        };
+        match measured {
+            Ok(own) => values.cells[cell.cell].push(own),
+            Err(what) => {
+                if outcome.record().is_some() {
+                    notes.push(format!("The run {} failed: {what}.", names[run]));
+                }
+                values.absent.entry(cell.cell).or_insert(what);
+            }
+        }
+    }
+    values
+        .absent
+        .retain(|cell, _| values.cells[*cell].is_empty());
+    notes.extend(file.head.live.notes.iter().cloned());
+    let runs = format!(
+        "{} repetitions, each in a separate network, {} at the same time",
+        file.live_repetitions(options),
+        file.head.live.at_once
+    );
+    LiveResult {
+        notes,
+        settings: vec![Setting::new("live runs", runs)],
+        values,
+        ..LiveResult::default()
+    }
 }
 
 fn settings(file: &ScenarioFile, all: &[LiveCell], repetitions: u64) -> Vec<Setting> {

@@ -23,14 +23,14 @@ use std::sync::Arc;
 use super::model::Model;
 use super::reader::Section;
 use super::run::{Details, Extras, WantedDetails};
-use super::{CellRuns, FileError, ScenarioFile, tree};
+use super::{FileError, ScenarioFile, tree};
 use crate::error::LabError;
 use crate::live::{BuildWorld, LivePlan, LiveRun};
 use crate::options::{Progress, RunOptions};
 use crate::output;
 use crate::parallel;
 use crate::publication::Publication;
-use crate::result::{Row, ScenarioResult, Setting};
+use crate::result::{LiveResult, LiveValues, Row, ScenarioResult, Setting};
 use crate::trace::TraceOptions;
 
 use figures::Figures;
@@ -144,12 +144,21 @@ impl Experiment {
     }
 }
 
-/// Returns the rows of the table, without those of cells that only a full run has.
-fn listed(published: &Published, rows: Vec<Row>, cells: &[CellRuns]) -> Vec<Row> {
+/// Returns the rows of the table, without those of cells that only a full run has. A row of a cell that has no runs for
+/// a reason has it as its note.
+fn listed(published: &Published, rows: Vec<Row>, values: &LiveValues) -> Vec<Row> {
     let all = rows.into_iter().zip(&published.rows);
-    all.filter(|(_, template)| template.listed && published.has_runs(template, cells))
-        .map(|(row, _)| row)
-        .collect()
+    let all = all.filter(|(_, template)| template.listed);
+    all.filter_map(|(row, template)| {
+        let reason = template
+            .measured()
+            .and_then(|own| values.absent.get(&own.cell));
+        match reason {
+            Some(reason) => Some(row.note(&format!("Not run: {reason}."))),
+            None => published.has_runs(template, &values.cells).then_some(row),
+        }
+    })
+    .collect()
 }
 
 impl Experiment {
@@ -178,7 +187,12 @@ impl Experiment {
 
     /// Returns whether cells have live runs.
     pub fn has_live_cells(&self) -> bool {
-        !self.0.file.head.live.cells.is_empty()
+        self.is_live_only() || !self.0.file.head.live.cells.is_empty()
+    }
+
+    /// Returns whether the experiment has live runs only, whose values are its rows ([`Self::live_result`]).
+    pub fn is_live_only(&self) -> bool {
+        self.0.file.head.live.alone
     }
 
     /// Returns the network of a cell for other programs: that of its live runs, which may be named by the beginning
@@ -261,14 +275,27 @@ impl Experiment {
     ///
     /// # Errors
     /// If a simulation fails, which is a fault of the stack or of the experiment, not of the caller.
+    /// [`LabError::Choice`] if the experiment has live runs only.
     pub fn run(
         &self,
         options: &RunOptions,
         progress: &dyn Progress,
     ) -> Result<ScenarioResult, LabError> {
+        if self.is_live_only() {
+            let what = format!("experiment '{}' needs --live", self.name());
+            return Err(LabError::Choice { what });
+        }
         let Contents { file, figures, .. } = &*self.0;
         let (cells, details) = file.run_cells(options, progress, None, &figures.wanted())?;
-        Ok(self.result(options, &cells, &details))
+        Ok(self.result(options, &LiveValues::of_cells(cells), &details))
+    }
+
+    /// Returns the result of an experiment whose values are those of its live runs.
+    pub fn live_result(&self, options: &RunOptions, mut live: LiveResult) -> ScenarioResult {
+        let values = std::mem::take(&mut live.values);
+        let mut result = self.result(options, &values, &[]);
+        result.live = Some(live);
+        result
     }
 
     /// Merges the files of all shards in `directory` as [`ScenarioFile::merge`] does. With `messages`, repetitions of
@@ -291,14 +318,14 @@ impl Experiment {
             WantedDetails::default()
         };
         let details = file.run_details(options, progress, &wanted)?;
-        Ok(self.result(options, &cells, &details))
+        Ok(self.result(options, &LiveValues::of_cells(cells), &details))
     }
 
     /// Returns the result of the values of all cells, and of what is wanted of single messages.
     fn result(
         &self,
         options: &RunOptions,
-        cells: &[CellRuns],
+        values: &LiveValues,
         details: &[Vec<Details>],
     ) -> ScenarioResult {
         let Contents {
@@ -309,7 +336,7 @@ impl Experiment {
             files,
             is_folder,
         } = &*self.0;
-        let rows = published.measured(file, cells);
+        let rows = published.measured(file, &values.cells);
         let repetitions = file.repetitions(options);
         let [_, full] = file.head.repetitions;
         let short = |(_, model): &(_, Model)| model.duration < model.full[0];
@@ -342,7 +369,7 @@ impl Experiment {
             files: files.clone(),
             ..ScenarioResult::empty(&file.name, question, options.seed, repetitions)
         };
-        result.rows = listed(published, rows, cells);
+        result.rows = listed(published, rows, values);
         if !file.changes.is_empty() {
             result
                 .settings

@@ -41,8 +41,17 @@ impl MessageCounter {
     }
 }
 
-fn outgoing(number: u64, size: usize) -> OutgoingMessage {
-    OutgoingMessage::new(0, 0, numbered::message(number, size))
+fn outgoing(stream: u16, number: u64, size: usize) -> OutgoingMessage {
+    OutgoingMessage::new(stream, 0, numbered::message(number, size))
+}
+
+impl Sender {
+    /// Returns the message of this number, on the stream whose turn it is.
+    fn message(&self, number: u64) -> OutgoingMessage {
+        let flow = &self.flow;
+        let turn = (number % u64::from(flow.streams.max(1))) as u16;
+        outgoing(flow.first_stream + turn, number, flow.size)
+    }
 }
 
 /// Sender of a flow, which records the SEND of each message and the deliveries of the responses.
@@ -109,12 +118,12 @@ impl Program for FlowSource {
         let begun = self.sender.record.sends.len() as u64;
         if self.is_open && self.sender.has_more() {
             self.sender.record.sends.push(now.as_nanos());
-            return Some(outgoing(begun, self.sender.flow.size));
+            return Some(self.sender.message(begun));
         }
         if self.ready > 0 {
             let number = begun - self.ready;
             self.ready -= 1;
-            return Some(outgoing(number, self.sender.flow.size));
+            return Some(self.sender.message(number));
         }
         if let Some(due) = self.due.take() {
             let begun = self.sender.record.sends.last().copied().unwrap_or(due);
@@ -245,7 +254,7 @@ impl Program for FlowSink {
         let size = self.flow.response?;
         (self.answered < self.received.complete()).then(|| {
             self.answered += 1;
-            outgoing(self.answered - 1, size)
+            outgoing(0, self.answered - 1, size)
         })
     }
 
@@ -349,6 +358,18 @@ mod tests {
         bulk.connected(Time::ZERO, 1);
         assert_eq!(accepted(&mut bulk, 0), [0, 1, 2]);
         assert!(bulk.is_done());
+    }
+
+    #[test]
+    fn messages_take_the_streams_in_turn() {
+        let mut bulk = flow(Pattern::Bulk, Some(5));
+        (bulk.first_stream, bulk.streams) = (1, 3);
+        let mut bulk = live(&bulk, None);
+        bulk.connected(Time::ZERO, 4);
+        bulk.handle_timeout(Time::ZERO);
+        let streams = std::iter::from_fn(|| bulk.poll_transmit(Time::ZERO));
+        let streams: Vec<u16> = streams.map(|message| message.stream).collect();
+        assert_eq!(streams, [1, 2, 3, 1, 2]);
     }
 
     #[test]
