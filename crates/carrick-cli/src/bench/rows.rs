@@ -133,6 +133,75 @@ const SIMULATED: Row = Row {
     ..BULK
 };
 
+/// Returns the row of a curve, whose programs are points.
+const fn curve(
+    name: &'static str,
+    about: &'static str,
+    points: &'static [&'static str],
+    measure: fn(&Bench, &Program) -> Result<Vec<f64>, String>,
+) -> Row {
+    Row {
+        name,
+        about,
+        columns: &[Column {
+            key: "cpu_ns_per_chunk",
+            title: "CPU ns a chunk",
+        }],
+        own: points,
+        verb: None,
+        measure,
+        ..BULK
+    }
+}
+
+/// Rows of `--curves`. Messages have 1,400 bytes where nothing else is stated.
+pub(super) const CURVES: &[Row] = &[
+    curve(
+        "size",
+        "bytes of a message",
+        &[
+            "16", "100", "1024", "1400", "4096", "16384", "65536", "262144", "1048576",
+        ],
+        |bench, point| on_curve(bench, point, "size"),
+    ),
+    curve(
+        "streams",
+        "streams with messages of 100 bytes in turn",
+        &["1", "10", "100", "1000", "10000", "65535"],
+        |bench, point| on_curve(bench, point, "streams"),
+    ),
+    curve(
+        "associations",
+        "associations of a server, each with a message of 100 bytes a second",
+        &["1", "10", "100", "1000", "10000", "100000"],
+        |bench, point| on_curve(bench, point, "associations"),
+    ),
+    curve(
+        "window",
+        "bytes of the send and of the receive buffer",
+        &["16384", "65536", "262144", "1048576", "4194304", "16777216"],
+        |bench, point| on_curve(bench, point, "window"),
+    ),
+    curve(
+        "loss",
+        "lost packets of 10,000",
+        &["0", "1", "10", "100", "300", "1000"],
+        |bench, point| on_curve(bench, point, "loss"),
+    ),
+    curve(
+        "reordering",
+        "packets of 1,000 that arrive behind the three after them",
+        &["0", "1", "10", "100"],
+        |bench, point| on_curve(bench, point, "reordering"),
+    ),
+    curve(
+        "paths",
+        "paths of an association, the first with data",
+        &["1", "2", "4", "8"],
+        |bench, point| on_curve(bench, point, "paths"),
+    ),
+];
+
 pub(super) const ROWS: &[Row] = &[
     Row {
         name: "bulk-64k",
@@ -301,14 +370,15 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// Returns the rows of these names, or all.
-pub(super) fn select(names: &[String]) -> Result<Vec<&'static Row>, Failure> {
+/// Returns the rows of these names, or all; with `curves`, those of `--curves`.
+pub(super) fn select(names: &[String], curves: bool) -> Result<Vec<&'static Row>, Failure> {
+    let rows = if curves { CURVES } else { ROWS };
     if names.is_empty() {
-        return Ok(ROWS.iter().collect());
+        return Ok(rows.iter().collect());
     }
     let row = |name: &String| {
-        ROWS.iter().find(|row| row.name == name).ok_or_else(|| {
-            let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        rows.iter().find(|row| row.name == name).ok_or_else(|| {
+            let known: Vec<&str> = rows.iter().map(|row| row.name).collect();
             Failure::Usage(format!(
                 "there is no row {name:?}; the rows are {}",
                 known.join(", ")
@@ -534,6 +604,15 @@ fn memory(bench: &Bench, program: &Program, size: &str) -> Result<Vec<f64>, Stri
     ])
 }
 
+/// Measures a point of a curve; its value is the name of the program.
+fn on_curve(bench: &Bench, point: &Program, name: &str) -> Result<Vec<f64>, String> {
+    let carrick = Program::own("carrick");
+    let command = carrick.with(["curve", name, &point.name, &seconds(bench)]);
+    let line = alone(bench, &command)?;
+    let cpu = positive(&line, "cpu_seconds")?;
+    Ok(vec![cpu / positive(&line, "chunks")? * 1e9])
+}
+
 /// Scenario file for a measurement; removed when it is dropped.
 struct ScenarioFile(PathBuf);
 
@@ -654,6 +733,7 @@ fn emulated(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::end::memory::curves::Curve;
     use super::*;
 
     #[test]
@@ -663,5 +743,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), ROWS.len());
         assert!(ROWS.iter().all(|row| row.own[0] == "carrick"));
+        let known = Curve::ALL.map(|(name, _)| name);
+        assert!(CURVES.iter().map(|row| row.name).eq(known));
     }
 }

@@ -141,6 +141,27 @@ fn every_kind_of_row_has_values() {
     }
 }
 
+#[test]
+fn curves_have_ratios_to_their_first_point() {
+    let peers = Peers::new("curves");
+    let more = ["--rounds", "1", "-t", "0.02", "--json"];
+    let rows = ["--curves", "size", "loss", "paths"];
+    let finished = bench(&peers, &[&rows[..], &more].concat());
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let document = document(&finished);
+    for (row, first, last) in [
+        ("size", "16", "1048576"),
+        ("loss", "0", "1000"),
+        ("paths", "1", "8"),
+    ] {
+        for (point, at_least) in [(first, 1.0), (last, 0.0)] {
+            let cost = &result(&document, row, point)["cpu_ns_per_chunk"];
+            assert!(cost["median"].as_f64().unwrap() > 0.0, "{row} {point}");
+            assert!(cost["ratio"].as_f64().unwrap() >= at_least, "{row} {point}");
+        }
+    }
+}
+
 /// A peer that returns fixed numbers, and only if it gets the documented arguments.
 const SCRIPT: &str = r#"
 about) echo '{"about":"a script","verbs":["send","memory"]}' ;;

@@ -54,7 +54,7 @@ impl Curve {
 const BATCH: usize = 4 << 20;
 const MAX_BATCH: usize = 5000;
 
-/// Client with an endpoint of its own, and its association with the server.
+/// Client with its endpoint, and its association with the server.
 struct Client {
     endpoint: Endpoint,
     id: AssociationId,

@@ -4,7 +4,7 @@
 //! - `sctp`: round trips of crate `carrick`; its bulk transfers are those of `carrick perf`
 //! - `memory`: the protocol core in memory
 
-mod memory;
+pub(super) mod memory;
 mod sctp;
 mod tcp;
 mod udp;
@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::units;
+use memory::curves::Curve;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -71,6 +72,14 @@ enum Verb {
     },
     /// Measure the memory of idle associations.
     Idle { pairs: usize },
+    /// Measure a point of a curve in memory.
+    Curve {
+        #[arg(value_parser = curve)]
+        curve: Curve,
+        value: usize,
+        #[arg(value_parser = units::duration)]
+        time: Duration,
+    },
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -121,6 +130,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ) => {
             return sctp::ping(*address, *size, *count);
         }
+        (Stack::Carrick, Verb::Curve { curve, value, time }) => {
+            memory::curve(*curve, *value, *time)
+        }
         (Stack::Carrick | Stack::CarrickRfc9260, verb) => {
             let config = memory::config(stack == Stack::Carrick);
             match verb {
@@ -133,6 +145,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         _ => return Err(unable()),
     };
     done.map_err(|error| Failure::Run(error.to_string()))
+}
+
+fn curve(name: &str) -> Result<Curve, String> {
+    Curve::named(name).ok_or_else(|| "no such curve".into())
 }
 
 fn unable() -> Failure {
