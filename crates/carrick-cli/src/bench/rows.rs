@@ -578,9 +578,9 @@ fn clients(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
 
 /// Returns a command of `carrick perf`.
 fn perf_command(program: &Program, arguments: &[&str]) -> Vec<OsString> {
-    let mut command = vec![program.command[0].clone(), "perf".into()];
-    command.extend(arguments.iter().map(OsString::from));
-    command
+    let mut perf = program.clone();
+    perf.command.truncate(1);
+    perf.with([&["perf"], arguments].concat())
 }
 
 fn round_trip(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
@@ -596,6 +596,7 @@ fn round_trip(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
 }
 
 fn memory(bench: &Bench, program: &Program, size: &str) -> Result<Vec<f64>, String> {
+    let program = in_kept_heap(program);
     let line = alone(bench, &program.with(["memory", size, &seconds(bench)]))?;
     let cpu = positive(&line, "cpu_seconds")?;
     Ok(vec![
@@ -604,9 +605,19 @@ fn memory(bench: &Bench, program: &Program, size: &str) -> Result<Vec<f64>, Stri
     ])
 }
 
+/// The GNU C library returns free memory at the end of the heap to the system, and with windows of megabytes gets it
+/// back in the next round: page faults cost as much as the protocol.
+const KEEP_HEAP: &str =
+    "GLIBC_TUNABLES=glibc.malloc.trim_threshold=1073741824:glibc.malloc.mmap_threshold=1073741824";
+
+/// Returns a program that keeps the memory that it frees.
+fn in_kept_heap(program: &Program) -> Program {
+    program.behind(vec!["env".into(), KEEP_HEAP.into()])
+}
+
 /// Measures a point of a curve; its value is the name of the program.
 fn on_curve(bench: &Bench, point: &Program, name: &str) -> Result<Vec<f64>, String> {
-    let carrick = Program::own("carrick");
+    let carrick = in_kept_heap(&Program::own("carrick"));
     let command = carrick.with(["curve", name, &point.name, &seconds(bench)]);
     let line = alone(bench, &command)?;
     let cpu = positive(&line, "cpu_seconds")?;
