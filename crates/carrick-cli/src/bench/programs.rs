@@ -20,6 +20,7 @@ pub(super) const KNOWN: &[(&str, &str)] = &[
     ("sctp-proto", "crate sctp-proto"),
     ("dcsctp", "crate dcsctp"),
     ("pion", "Go module github.com/pion/sctp"),
+    ("webrtc-sctp", "crate webrtc-sctp"),
     ("usrsctp", "Debian package libusrsctp-dev"),
 ];
 

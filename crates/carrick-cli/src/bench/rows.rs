@@ -11,7 +11,7 @@ use nix::unistd::geteuid;
 use serde_json::Value;
 
 use super::Bench;
-use super::process::Finished;
+use super::process::{Finished, Process};
 use super::programs::Program;
 use crate::failure::Failure;
 
@@ -98,6 +98,10 @@ const LINK: &[Column] = &[
     Column {
         key: "cpu_seconds_per_gb",
         title: "CPU s/GB simulated",
+    },
+    Column {
+        key: "data_packets_per_cpu_second",
+        title: "data packets a CPU s",
     },
 ];
 
@@ -210,6 +214,15 @@ pub(super) const ROWS: &[Row] = &[
         ..BULK
     },
     Row {
+        name: "no-offload",
+        about: "messages of 64 KiB one way in a network namespace whose loopback has an MTU of 1500 and no segmentation \
+                or receive offload",
+        own: &["carrick", "tcp", "udp"],
+        obstacle: namespaces,
+        measure: without_offload,
+        ..BULK
+    },
+    Row {
         name: "bulk-1k",
         about: "messages of 1 KiB one way over loopback",
         measure: |bench, program| bulk(bench, program, 1024),
@@ -256,6 +269,19 @@ pub(super) const ROWS: &[Row] = &[
         verb: None,
         obstacle: root,
         measure: emulated,
+        ..BULK
+    },
+    Row {
+        name: "emulated-loss-1",
+        about: "messages of 64 KiB over the same link with 1 % loss; TCP with CUBIC and with BBR",
+        columns: &[Column {
+            key: "percent_of_link",
+            title: "% of the link",
+        }],
+        own: &["carrick", "tcp", "tcp-bbr"],
+        verb: None,
+        obstacle: root,
+        measure: lossy,
         ..BULK
     },
     Row {
@@ -410,6 +436,30 @@ impl Row {
 fn root() -> Option<String> {
     let reason = "it needs raw sockets or network namespaces: run it as root";
     (!geteuid().is_root()).then(|| reason.into())
+}
+
+fn namespaces() -> Option<String> {
+    let exists = |name: &&str| {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&folders).any(|folder| folder.join(name).exists())
+    };
+    let needed = ["unshare", "nsenter", "ip", "ethtool"];
+    let missing = needed.into_iter().find(|name| !exists(name));
+    root().or(missing.map(|name| format!("it needs the program {name}")))
+}
+
+/// Measures a transfer in a new network namespace, which ends with the measurement.
+fn without_offload(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
+    const SET_UP: &str = "ip link set lo mtu 1500 up && ethtool -K lo tso off gso off gro off >/dev/null \
+                          && echo \"{\\\"pid\\\":$$}\" && exec cat";
+    let set_up = ["unshare", "--net", "sh", "-c", SET_UP].map(OsString::from);
+    let mut namespace = bench.processes.start(&set_up, bench.time + 2 * MARGIN)?;
+    let pid = number(&namespace.line()?, "pid")?;
+    let inside = program.behind(vec![
+        "nsenter".into(),
+        format!("--net=/proc/{pid}/ns/net").into(),
+    ]);
+    bulk(bench, &inside, 65_536)
 }
 
 fn seconds(bench: &Bench) -> String {
@@ -673,33 +723,87 @@ fn link(
     let finished = bench.processes.start(&command, 10 * MARGIN)?.finish()?;
     let result = last_line(&finished);
     let rows = result["rows"].as_array();
-    let goodput = rows.into_iter().flatten().find(|row| {
-        let id = row["id"].as_str();
-        id.is_some_and(|id| id.ends_with("goodput"))
-    });
-    let goodput = positive(goodput.unwrap_or(&Value::Null), "measured")?;
+    let measured = |name: &str| {
+        let mut rows = rows.into_iter().flatten();
+        let row = rows.find(|row| row["id"].as_str().is_some_and(|id| id.ends_with(name)));
+        positive(row.unwrap_or(&Value::Null), "measured")
+    };
     Ok(vec![
-        goodput / (f64::from(simulated.megabits) * 1e3) * 100.0,
+        measured("goodput")? / (f64::from(simulated.megabits) * 1e3) * 100.0,
         finished.cpu_seconds / f64::from(megabytes) * 1e3,
+        measured("accepted")? / finished.cpu_seconds,
     ])
 }
 
-/// Measures a transfer between two network namespaces, with a link that `carrick lab up` emulates.
-fn emulated(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
-    let scenario = include_str!("link.toml")
-        .replace("CONGESTION", "cubic")
-        .replace("RATE", "100 Mbit/s")
-        .replace("DELAY", "10 ms")
-        .replace("QUEUE", "300 packets")
-        .replace("LOSS", "0 %")
-        .replace("BYTES", "1 GB");
-    let file = ScenarioFile::new(&scenario)?;
-    let limit = bench.time + 2 * MARGIN;
-    let mut network = bench
-        .processes
-        .start(&file.lab(program, "up", &["--json"]), limit)?;
-    let (_, b) = (network.line()?, network.line()?);
-    let address = b["addresses"][0].as_str().unwrap_or_default().to_owned();
+/// Rate of the emulated link in Mbit/s.
+const EMULATED: f64 = 100.0;
+
+/// Two network namespaces, with a link that `carrick lab up` emulates until this is dropped.
+struct Emulation<'a> {
+    file: ScenarioFile,
+    /// Address of host `b`.
+    address: String,
+    _network: Process<'a>,
+}
+
+impl<'a> Emulation<'a> {
+    fn start(bench: &'a Bench, program: &Program, loss: &str) -> Result<Self, String> {
+        let scenario = include_str!("link.toml")
+            .replace("CONGESTION", "cubic")
+            .replace("RATE", &format!("{EMULATED} Mbit/s"))
+            .replace("DELAY", "10 ms")
+            .replace("QUEUE", "300 packets")
+            .replace("LOSS", loss)
+            .replace("BYTES", "1 GB");
+        let file = ScenarioFile::new(&scenario)?;
+        let limit = bench.time + 2 * MARGIN;
+        let up = file.lab(program, "up", &["--json"]);
+        let mut network = bench.processes.start(&up, limit)?;
+        let (_, b) = (network.line()?, network.line()?);
+        Ok(Self {
+            file,
+            address: b["addresses"][0].as_str().unwrap_or_default().to_owned(),
+            _network: network,
+        })
+    }
+}
+
+/// Measures a transfer of Carrick, or of TCP with a congestion control, over an emulated link with loss.
+fn lossy(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
+    let rate = match program.name.strip_prefix("tcp") {
+        None => {
+            let summary = emulated_transfer(bench, program, "1 %")?;
+            let received = &summary["to_server"];
+            positive(received, "bytes")? / positive(received, "seconds")?
+        }
+        Some(variant) => {
+            let link = Emulation::start(bench, program, "1 %")?;
+            let control = variant.strip_prefix('-').unwrap_or("cubic");
+            let tcp = Program::own("tcp");
+            let carrick = tcp.command[0].to_string_lossy();
+            let end = |host: &str, arguments: &[&str]| {
+                let command = [host, "--", &carrick, "bench-end", "tcp"];
+                let command = [&command[..], arguments].concat();
+                link.file.lab(&tcp, "shell", &command)
+            };
+            let server = end("b", &["serve", &link.address]);
+            let (line, _) = both(bench, program, &server, "port", |port| {
+                let (to, time) = (format!("{}:{port}", link.address), seconds(bench));
+                end("a", &["send", &to, "65536", &time, "--congestion", control])
+            })?;
+            positive(&line, "bytes")? / positive(&line, "seconds")?
+        }
+    };
+    Ok(vec![rate * 8.0 / (EMULATED * 1e6) * 100.0])
+}
+
+/// Measures a transfer over an emulated link; returns the summary of the server.
+fn emulated_transfer(bench: &Bench, program: &Program, loss: &str) -> Result<Value, String> {
+    let Emulation {
+        file,
+        address,
+        _network,
+    } = Emulation::start(bench, program, loss)?;
     let carrick = program.command[0].to_string_lossy();
     let server = [
         "b",
@@ -731,6 +835,12 @@ fn emulated(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
         let more = ["--peer-udp-port", &port, "-t", &time];
         file.lab(program, "shell", &[&client[..], &more].concat())
     })?;
+    Ok(summary)
+}
+
+/// Measures the CPU time of a transfer over an emulated link without loss.
+fn emulated(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
+    let summary = emulated_transfer(bench, program, "0 %")?;
     let cost = |side: &str, packets: &str| {
         let side = &summary[side];
         let cpu = number(side, "cpu_user")? + number(side, "cpu_system")?;

@@ -9,8 +9,9 @@ mod sctp;
 mod tcp;
 mod udp;
 
+use std::ffi::OsString;
 use std::io::{self, Read, Write, stdin, stdout};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -42,7 +43,11 @@ enum Stack {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Print the port as JSON, serve one client, and exit.
-    Serve,
+    Serve {
+        /// Address to listen on, for TCP.
+        #[arg(default_value_t = Ipv4Addr::LOCALHOST)]
+        address: Ipv4Addr,
+    },
     /// Send messages for a time; print delivered bytes and seconds.
     Send {
         address: SocketAddr,
@@ -50,6 +55,9 @@ enum Verb {
         size: usize,
         #[arg(value_parser = units::duration)]
         time: Duration,
+        /// Congestion control of TCP.
+        #[arg(long)]
+        congestion: Option<OsString>,
     },
     /// Measure round trips.
     Ping {
@@ -85,15 +93,16 @@ enum Verb {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stack = arguments.stack;
     let done = match (stack, &arguments.verb) {
-        (Stack::Tcp, Verb::Serve) => tcp::serve(),
+        (Stack::Tcp, Verb::Serve { address }) => tcp::serve(*address),
         (
             Stack::Tcp,
             Verb::Send {
                 address,
                 size,
                 time,
+                congestion,
             },
-        ) => tcp::send(*address, *size, *time),
+        ) => tcp::send(*address, *size, *time, congestion.as_ref()),
         (
             Stack::Tcp,
             Verb::Ping {
@@ -102,13 +111,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 count,
             },
         ) => tcp::ping(*address, *size, *count),
-        (Stack::Udp | Stack::UdpOffload, Verb::Serve) => udp::serve(stack == Stack::UdpOffload),
+        (Stack::Udp | Stack::UdpOffload, Verb::Serve { .. }) => {
+            udp::serve(stack == Stack::UdpOffload)
+        }
         (
             Stack::Udp | Stack::UdpOffload,
             Verb::Send {
                 address,
                 size,
                 time,
+                ..
             },
         ) => udp::send(*address, *size, *time, stack == Stack::UdpOffload),
         (
@@ -119,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 count,
             },
         ) => udp::ping(*address, *size, *count),
-        (Stack::Carrick, Verb::Serve) => return sctp::serve(),
+        (Stack::Carrick, Verb::Serve { .. }) => return sctp::serve(),
         (
             Stack::Carrick,
             Verb::Ping {
