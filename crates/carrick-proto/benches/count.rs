@@ -4,14 +4,17 @@
 //! cargo bench -p carrick-proto --bench count --no-run
 //! valgrind --tool=callgrind target/release/deps/count-* default|modern SIZE COUNT
 //! valgrind --tool=callgrind target/release/deps/count-* setup COUNT
+//! valgrind --tool=callgrind target/release/deps/count-* curve NAME VALUE COUNT
 //! ```
 //!
 //! COUNT messages of SIZE bytes pass between two endpoints in memory, and the chunks that took are
-//! printed; or COUNT associations are set up and aborted. Twice the count less once is what the
+//! printed; or COUNT associations are set up and aborted; or COUNT messages pass at a point of a curve. Twice the count less once is what the
 //! messages, or the set-ups, cost by themselves.
 
 #[path = "support/bulk.rs"]
 mod bulk;
+#[path = "support/curves.rs"]
+mod curves;
 mod support;
 
 use std::sync::Arc;
@@ -40,6 +43,13 @@ fn main() {
     };
     if arguments.first().is_some_and(|what| what == "setup") {
         return set_up(number(1, 500));
+    }
+    if arguments.first().is_some_and(|what| what == "curve") {
+        let curve = arguments.get(1).and_then(|name| curves::Curve::named(name));
+        let mut point = curves::Point::new(curve.expect("a curve"), number(2, 1));
+        let count = number(3, point.batch());
+        println!("{} DATA chunks", point.pass(count));
+        return;
     }
     let base = match arguments.first().map(String::as_str) {
         Some("modern") => AssociationConfig::modern(),

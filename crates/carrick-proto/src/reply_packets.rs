@@ -17,6 +17,9 @@ const LIMIT: usize = 1024;
 /// Size limit of a packet in bytes, unless a single chunk is larger.
 const SIZE: usize = 1200;
 
+/// Capacity of a packet's buffer at first, in bytes: most have room.
+const CAPACITY: usize = 1024;
+
 /// Queue of replies.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
@@ -35,7 +38,7 @@ impl Replies {
             self.dropped += 1;
             return;
         }
-        let mut buf = Vec::with_capacity(SIZE);
+        let mut buf = Vec::with_capacity(CAPACITY);
         write(&mut buf);
         if buf.is_empty() {
             // The chunk protection does not allow the packet.

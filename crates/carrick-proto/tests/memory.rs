@@ -17,7 +17,7 @@ use support::Memory;
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// Heap of an idle association end with an endpoint of its own, in bytes: after the set-up, and after messages.
+/// Heap of an idle association end with its own endpoint, in bytes: after the set-up, and after messages.
 const LIMITS: [usize; 2] = [3072, 4096];
 
 /// Messages that an association has sent before it is idle.

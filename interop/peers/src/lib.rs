@@ -49,22 +49,26 @@ pub fn rtc_sctp() -> ExitCode {
     measure_or_test::<stacks::rtc_sctp::RtcSctp>("rtc-sctp")
 }
 
-/// Runs the program of crate `webrtc-sctp`, which has no measurements: its timers run on the wall clock.
+/// Runs the program of crate `webrtc-sctp`, which is not measured in memory: its timers run on the wall clock.
 pub fn webrtc_sctp() -> ExitCode {
-    let is_about = std::env::args().nth(1).is_some_and(|word| word == "about");
-    if is_about {
-        print_about("webrtc-sctp", &[]);
-        return ExitCode::SUCCESS;
-    }
-    interop::run::<stacks::webrtc_sctp::WebrtcSctp>("webrtc-sctp")
+    let measure = stacks::webrtc_sctp_bench::run;
+    test_or::<stacks::webrtc_sctp::WebrtcSctp>("webrtc-sctp", measure)
 }
 
 fn measure_or_test<S: interop::InteropStack>(name: &'static str) -> ExitCode {
+    test_or::<S>(name, run::<S>)
+}
+
+/// Runs a test of a stack, or else its measurement.
+fn test_or<S: interop::InteropStack>(
+    name: &'static str,
+    measure: impl FnOnce(&str) -> Result<(), Failure>,
+) -> ExitCode {
     let verb = std::env::args().nth(1).unwrap_or_default();
     if matches!(verb.as_str(), "listen" | "connect") {
         return interop::run::<S>(name);
     }
-    match run::<S>(name) {
+    match measure(name) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{name}: {error}");

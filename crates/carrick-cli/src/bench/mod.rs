@@ -64,6 +64,10 @@ pub(crate) struct Arguments {
     /// List rows and programs instead of measuring.
     #[arg(long)]
     list: bool,
+    /// Measure Carrick in memory over one parameter at a time: the rows are curves, the ratios refer to their first
+    /// point.
+    #[arg(long)]
+    curves: bool,
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -82,7 +86,7 @@ struct Bench {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let rows = rows::select(&arguments.rows)?;
+    let rows = rows::select(&arguments.rows, arguments.curves)?;
     let processes = Arc::new(Processes::default());
     let (done, mut ended) = oneshot::channel();
     let bench = Bench {

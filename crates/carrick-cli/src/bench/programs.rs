@@ -20,6 +20,7 @@ pub(super) const KNOWN: &[(&str, &str)] = &[
     ("sctp-proto", "crate sctp-proto"),
     ("dcsctp", "crate dcsctp"),
     ("pion", "Go module github.com/pion/sctp"),
+    ("webrtc-sctp", "crate webrtc-sctp"),
     ("usrsctp", "Debian package libusrsctp-dev"),
 ];
 
@@ -48,6 +49,8 @@ pub(super) fn directory(given: Option<&Path>) -> Directory {
 pub(super) struct Program {
     pub(super) name: String,
     pub(super) command: Vec<OsString>,
+    /// Program that runs the command elsewhere, with its arguments.
+    prefix: Vec<OsString>,
     /// Origin with version, for peer programs.
     pub(super) about: Option<String>,
     /// Verbs of the program.
@@ -61,8 +64,17 @@ impl Program {
         Self {
             name: name.into(),
             command: vec![executable.into(), "bench-end".into(), name.into()],
+            prefix: Vec::new(),
             about: None,
             verbs: Vec::new(),
+        }
+    }
+
+    /// Returns this program, run by another one with these arguments.
+    pub(super) fn behind(&self, prefix: Vec<OsString>) -> Self {
+        Self {
+            prefix,
+            ..self.clone()
         }
     }
 
@@ -76,9 +88,9 @@ impl Program {
         &self,
         arguments: impl IntoIterator<Item = A>,
     ) -> Vec<OsString> {
-        let mut command = self.command.clone();
-        command.extend(arguments.into_iter().map(|a| a.as_ref().to_owned()));
-        command
+        let arguments = arguments.into_iter().map(|a| a.as_ref().to_owned());
+        let command = self.prefix.iter().chain(&self.command).cloned();
+        command.chain(arguments).collect()
     }
 }
 
@@ -118,6 +130,7 @@ fn describe(processes: &Processes, file: &Path) -> Result<Program, String> {
     let mut program = Program {
         name: name.into_owned(),
         command,
+        prefix: Vec::new(),
         about: None,
         verbs: Vec::new(),
     };

@@ -302,8 +302,13 @@ impl RowResult {
         }
         text.push_str(".\n\n");
         let mut head = vec![String::new()];
+        let first = self.row.own()[0];
+        let first = match first {
+            "carrick" => "Carrick",
+            point => point,
+        };
         for Column { title, .. } in self.row.columns {
-            head.extend([(*title).into(), "range".into(), "to Carrick".into()]);
+            head.extend([(*title).into(), "range".into(), format!("to {first}")]);
         }
         let mut lines = vec![head];
         for program in &self.programs {

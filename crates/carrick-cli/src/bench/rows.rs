@@ -11,7 +11,7 @@ use nix::unistd::geteuid;
 use serde_json::Value;
 
 use super::Bench;
-use super::process::Finished;
+use super::process::{Finished, Process};
 use super::programs::Program;
 use crate::failure::Failure;
 
@@ -99,6 +99,10 @@ const LINK: &[Column] = &[
         key: "cpu_seconds_per_gb",
         title: "CPU s/GB simulated",
     },
+    Column {
+        key: "data_packets_per_cpu_second",
+        title: "data packets a CPU s",
+    },
 ];
 
 const LOOPBACK: &[&str] = &["carrick", "carrick-9000", "tcp", "udp", "udp-offload"];
@@ -133,11 +137,89 @@ const SIMULATED: Row = Row {
     ..BULK
 };
 
+/// Returns the row of a curve, whose programs are points.
+const fn curve(
+    name: &'static str,
+    about: &'static str,
+    points: &'static [&'static str],
+    measure: fn(&Bench, &Program) -> Result<Vec<f64>, String>,
+) -> Row {
+    Row {
+        name,
+        about,
+        columns: &[Column {
+            key: "cpu_ns_per_chunk",
+            title: "CPU ns a chunk",
+        }],
+        own: points,
+        verb: None,
+        measure,
+        ..BULK
+    }
+}
+
+/// Rows of `--curves`. Messages have 1,400 bytes where nothing else is stated.
+pub(super) const CURVES: &[Row] = &[
+    curve(
+        "size",
+        "bytes of a message",
+        &[
+            "16", "100", "1024", "1400", "4096", "16384", "65536", "262144", "1048576",
+        ],
+        |bench, point| on_curve(bench, point, "size"),
+    ),
+    curve(
+        "streams",
+        "streams with messages of 100 bytes in turn",
+        &["1", "10", "100", "1000", "10000", "65535"],
+        |bench, point| on_curve(bench, point, "streams"),
+    ),
+    curve(
+        "associations",
+        "associations of a server, each with a message of 100 bytes a second",
+        &["1", "10", "100", "1000", "10000", "100000"],
+        |bench, point| on_curve(bench, point, "associations"),
+    ),
+    curve(
+        "window",
+        "bytes of the send and of the receive buffer",
+        &["16384", "65536", "262144", "1048576", "4194304", "16777216"],
+        |bench, point| on_curve(bench, point, "window"),
+    ),
+    curve(
+        "loss",
+        "lost packets of 10,000",
+        &["0", "1", "10", "100", "300", "1000"],
+        |bench, point| on_curve(bench, point, "loss"),
+    ),
+    curve(
+        "reordering",
+        "packets of 1,000 that arrive behind the three after them",
+        &["0", "1", "10", "100"],
+        |bench, point| on_curve(bench, point, "reordering"),
+    ),
+    curve(
+        "paths",
+        "paths of an association, the first with data",
+        &["1", "2", "4", "8"],
+        |bench, point| on_curve(bench, point, "paths"),
+    ),
+];
+
 pub(super) const ROWS: &[Row] = &[
     Row {
         name: "bulk-64k",
         about: "messages of 64 KiB one way over loopback, packets of up to 1500 bytes in UDP",
         measure: |bench, program| bulk(bench, program, 65_536),
+        ..BULK
+    },
+    Row {
+        name: "no-offload",
+        about: "messages of 64 KiB one way in a network namespace whose loopback has an MTU of 1500 and no segmentation \
+                or receive offload",
+        own: &["carrick", "tcp", "udp"],
+        obstacle: namespaces,
+        measure: without_offload,
         ..BULK
     },
     Row {
@@ -188,6 +270,19 @@ pub(super) const ROWS: &[Row] = &[
         verb: None,
         obstacle: root,
         measure: emulated,
+        ..BULK
+    },
+    Row {
+        name: "emulated-loss-1",
+        about: "messages of 64 KiB over the same link with 1 % loss; TCP with CUBIC and with BBR",
+        columns: &[Column {
+            key: "percent_of_link",
+            title: "% of the link",
+        }],
+        own: &["carrick", "tcp", "tcp-bbr"],
+        verb: None,
+        obstacle: root,
+        measure: lossy,
         ..BULK
     },
     Row {
@@ -302,14 +397,15 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// Returns the rows of these names, or all.
-pub(super) fn select(names: &[String]) -> Result<Vec<&'static Row>, Failure> {
+/// Returns the rows of these names, or all; with `curves`, those of `--curves`.
+pub(super) fn select(names: &[String], curves: bool) -> Result<Vec<&'static Row>, Failure> {
+    let rows = if curves { CURVES } else { ROWS };
     if names.is_empty() {
-        return Ok(ROWS.iter().collect());
+        return Ok(rows.iter().collect());
     }
     let row = |name: &String| {
-        ROWS.iter().find(|row| row.name == name).ok_or_else(|| {
-            let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        rows.iter().find(|row| row.name == name).ok_or_else(|| {
+            let known: Vec<&str> = rows.iter().map(|row| row.name).collect();
             Failure::Usage(format!(
                 "there is no row {name:?}; the rows are {}",
                 known.join(", ")
@@ -341,6 +437,30 @@ impl Row {
 fn root() -> Option<String> {
     let reason = "it needs raw sockets or network namespaces: run it as root";
     (!geteuid().is_root()).then(|| reason.into())
+}
+
+fn namespaces() -> Option<String> {
+    let exists = |name: &&str| {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&folders).any(|folder| folder.join(name).exists())
+    };
+    let needed = ["unshare", "nsenter", "ip", "ethtool"];
+    let missing = needed.into_iter().find(|name| !exists(name));
+    root().or(missing.map(|name| format!("it needs the program {name}")))
+}
+
+/// Measures a transfer in a new network namespace, which ends with the measurement.
+fn without_offload(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
+    const SET_UP: &str = "ip link set lo mtu 1500 up && ethtool -K lo tso off gso off gro off >/dev/null \
+                          && echo \"{\\\"pid\\\":$$}\" && exec cat";
+    let set_up = ["unshare", "--net", "sh", "-c", SET_UP].map(OsString::from);
+    let mut namespace = bench.processes.start(&set_up, bench.time + 2 * MARGIN)?;
+    let pid = number(&namespace.line()?, "pid")?;
+    let inside = program.behind(vec![
+        "nsenter".into(),
+        format!("--net=/proc/{pid}/ns/net").into(),
+    ]);
+    bulk(bench, &inside, 65_536)
 }
 
 fn seconds(bench: &Bench) -> String {
@@ -513,9 +633,9 @@ fn clients(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
 
 /// Returns a command of `carrick perf`.
 fn perf_command(program: &Program, arguments: &[&str]) -> Vec<OsString> {
-    let mut command = vec![program.command[0].clone(), "perf".into()];
-    command.extend(arguments.iter().map(OsString::from));
-    command
+    let mut perf = program.clone();
+    perf.command.truncate(1);
+    perf.with([&["perf"], arguments].concat())
 }
 
 fn round_trip(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
@@ -531,12 +651,32 @@ fn round_trip(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
 }
 
 fn memory(bench: &Bench, program: &Program, size: &str) -> Result<Vec<f64>, String> {
+    let program = in_kept_heap(program);
     let line = alone(bench, &program.with(["memory", size, &seconds(bench)]))?;
     let cpu = positive(&line, "cpu_seconds")?;
     Ok(vec![
         cpu / positive(&line, "messages")? * 1e9,
         cpu / positive(&line, "bytes")? * 1e9,
     ])
+}
+
+/// The GNU C library returns free memory at the end of the heap to the system, and with windows of megabytes gets it
+/// back in the next round: page faults cost as much as the protocol.
+const KEEP_HEAP: &str =
+    "GLIBC_TUNABLES=glibc.malloc.trim_threshold=1073741824:glibc.malloc.mmap_threshold=1073741824";
+
+/// Returns a program that keeps the memory that it frees.
+fn in_kept_heap(program: &Program) -> Program {
+    program.behind(vec!["env".into(), KEEP_HEAP.into()])
+}
+
+/// Measures a point of a curve; its value is the name of the program.
+fn on_curve(bench: &Bench, point: &Program, name: &str) -> Result<Vec<f64>, String> {
+    let carrick = in_kept_heap(&Program::own("carrick"));
+    let command = carrick.with(["curve", name, &point.name, &seconds(bench)]);
+    let line = alone(bench, &command)?;
+    let cpu = positive(&line, "cpu_seconds")?;
+    Ok(vec![cpu / positive(&line, "chunks")? * 1e9])
 }
 
 /// Scenario file for a measurement; removed when it is dropped.
@@ -588,33 +728,87 @@ fn link(
     let finished = bench.processes.start(&command, 10 * MARGIN)?.finish()?;
     let result = last_line(&finished);
     let rows = result["rows"].as_array();
-    let goodput = rows.into_iter().flatten().find(|row| {
-        let id = row["id"].as_str();
-        id.is_some_and(|id| id.ends_with("goodput"))
-    });
-    let goodput = positive(goodput.unwrap_or(&Value::Null), "measured")?;
+    let measured = |name: &str| {
+        let mut rows = rows.into_iter().flatten();
+        let row = rows.find(|row| row["id"].as_str().is_some_and(|id| id.ends_with(name)));
+        positive(row.unwrap_or(&Value::Null), "measured")
+    };
     Ok(vec![
-        goodput / (f64::from(simulated.megabits) * 1e3) * 100.0,
+        measured("goodput")? / (f64::from(simulated.megabits) * 1e3) * 100.0,
         finished.cpu_seconds / f64::from(megabytes) * 1e3,
+        measured("accepted")? / finished.cpu_seconds,
     ])
 }
 
-/// Measures a transfer between two network namespaces, with a link that `carrick lab up` emulates.
-fn emulated(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
-    let scenario = include_str!("link.toml")
-        .replace("CONGESTION", "cubic")
-        .replace("RATE", "100 Mbit/s")
-        .replace("DELAY", "10 ms")
-        .replace("QUEUE", "300 packets")
-        .replace("LOSS", "0 %")
-        .replace("BYTES", "1 GB");
-    let file = ScenarioFile::new(&scenario)?;
-    let limit = bench.time + 2 * MARGIN;
-    let mut network = bench
-        .processes
-        .start(&file.lab(program, "up", &["--json"]), limit)?;
-    let (_, b) = (network.line()?, network.line()?);
-    let address = b["addresses"][0].as_str().unwrap_or_default().to_owned();
+/// Rate of the emulated link in Mbit/s.
+const EMULATED: f64 = 100.0;
+
+/// Two network namespaces, with a link that `carrick lab up` emulates until this is dropped.
+struct Emulation<'a> {
+    file: ScenarioFile,
+    /// Address of host `b`.
+    address: String,
+    _network: Process<'a>,
+}
+
+impl<'a> Emulation<'a> {
+    fn start(bench: &'a Bench, program: &Program, loss: &str) -> Result<Self, String> {
+        let scenario = include_str!("link.toml")
+            .replace("CONGESTION", "cubic")
+            .replace("RATE", &format!("{EMULATED} Mbit/s"))
+            .replace("DELAY", "10 ms")
+            .replace("QUEUE", "300 packets")
+            .replace("LOSS", loss)
+            .replace("BYTES", "1 GB");
+        let file = ScenarioFile::new(&scenario)?;
+        let limit = bench.time + 2 * MARGIN;
+        let up = file.lab(program, "up", &["--json"]);
+        let mut network = bench.processes.start(&up, limit)?;
+        let (_, b) = (network.line()?, network.line()?);
+        Ok(Self {
+            file,
+            address: b["addresses"][0].as_str().unwrap_or_default().to_owned(),
+            _network: network,
+        })
+    }
+}
+
+/// Measures a transfer of Carrick, or of TCP with a congestion control, over an emulated link with loss.
+fn lossy(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
+    let rate = match program.name.strip_prefix("tcp") {
+        None => {
+            let summary = emulated_transfer(bench, program, "1 %")?;
+            let received = &summary["to_server"];
+            positive(received, "bytes")? / positive(received, "seconds")?
+        }
+        Some(variant) => {
+            let link = Emulation::start(bench, program, "1 %")?;
+            let control = variant.strip_prefix('-').unwrap_or("cubic");
+            let tcp = Program::own("tcp");
+            let carrick = tcp.command[0].to_string_lossy();
+            let end = |host: &str, arguments: &[&str]| {
+                let command = [host, "--", &carrick, "bench-end", "tcp"];
+                let command = [&command[..], arguments].concat();
+                link.file.lab(&tcp, "shell", &command)
+            };
+            let server = end("b", &["serve", &link.address]);
+            let (line, _) = both(bench, program, &server, "port", |port| {
+                let (to, time) = (format!("{}:{port}", link.address), seconds(bench));
+                end("a", &["send", &to, "65536", &time, "--congestion", control])
+            })?;
+            positive(&line, "bytes")? / positive(&line, "seconds")?
+        }
+    };
+    Ok(vec![rate * 8.0 / (EMULATED * 1e6) * 100.0])
+}
+
+/// Measures a transfer over an emulated link; returns the summary of the server.
+fn emulated_transfer(bench: &Bench, program: &Program, loss: &str) -> Result<Value, String> {
+    let Emulation {
+        file,
+        address,
+        _network,
+    } = Emulation::start(bench, program, loss)?;
     let carrick = program.command[0].to_string_lossy();
     let server = [
         "b",
@@ -646,6 +840,12 @@ fn emulated(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
         let more = ["--peer-udp-port", &port, "-t", &time];
         file.lab(program, "shell", &[&client[..], &more].concat())
     })?;
+    Ok(summary)
+}
+
+/// Measures the CPU time of a transfer over an emulated link without loss.
+fn emulated(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
+    let summary = emulated_transfer(bench, program, "0 %")?;
     let cost = |side: &str, packets: &str| {
         let side = &summary[side];
         let cpu = number(side, "cpu_user")? + number(side, "cpu_system")?;
@@ -659,6 +859,7 @@ fn emulated(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::end::memory::curves::Curve;
     use super::*;
 
     #[test]
@@ -668,5 +869,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), ROWS.len());
         assert!(ROWS.iter().all(|row| row.own[0] == "carrick"));
+        let known = Curve::ALL.map(|(name, _)| name);
+        assert!(CURVES.iter().map(|row| row.name).eq(known));
     }
 }

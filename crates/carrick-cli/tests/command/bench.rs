@@ -129,6 +129,12 @@ fn every_kind_of_row_has_values() {
         ("clients", "carrick-2", "megabytes_per_second", 2),
         // Virtual time gives the same result in each round.
         ("long-link-loss-1", "carrick-bbr", "percent_of_link", 1),
+        (
+            "long-link-loss-1",
+            "carrick",
+            "data_packets_per_cpu_second",
+            1,
+        ),
     ] {
         let values = result(&document, row, program)[column]["values"]
             .as_array()
@@ -138,6 +144,27 @@ fn every_kind_of_row_has_values() {
             values.iter().all(|value| value.as_f64().unwrap() > 0.0),
             "{row}"
         );
+    }
+}
+
+#[test]
+fn curves_have_ratios_to_their_first_point() {
+    let peers = Peers::new("curves");
+    let more = ["--rounds", "1", "-t", "0.02", "--json"];
+    let rows = ["--curves", "size", "loss", "paths"];
+    let finished = bench(&peers, &[&rows[..], &more].concat());
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let document = document(&finished);
+    for (row, first, last) in [
+        ("size", "16", "1048576"),
+        ("loss", "0", "1000"),
+        ("paths", "1", "8"),
+    ] {
+        for (point, at_least) in [(first, 1.0), (last, 0.0)] {
+            let cost = &result(&document, row, point)["cpu_ns_per_chunk"];
+            assert!(cost["median"].as_f64().unwrap() > 0.0, "{row} {point}");
+            assert!(cost["ratio"].as_f64().unwrap() >= at_least, "{row} {point}");
+        }
     }
 }
 
@@ -197,7 +224,7 @@ fn a_failing_peer_leaves_the_other_results() {
 #[test]
 fn unknown_rows_and_directories_are_refused() {
     let unknown = run(&["bench", "bulk-2k"]);
-    unknown.assert_failed(2, "\"bulk-2k\"; the rows are bulk-64k, bulk-1k,");
+    unknown.assert_failed(2, "\"bulk-2k\"; the rows are bulk-64k, no-offload,");
     run(&["bench", "--peers", "/nonexistent"]).assert_failed(2, "/nonexistent");
     run(&["bench", "--time", "0"]).assert_failed(2, "1 ms");
     run(&["bench", "--time", "31"]).assert_failed(2, "30 s");

@@ -7,7 +7,7 @@ use super::newly_acked::NewlyAcked;
 use super::recovery::PathRecovery;
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 
-/// What SACKs and timeouts change on a path that carries data.
+/// State that SACKs and timeouts change on a path that carries data.
 #[derive(PartialEq, Debug)]
 pub(super) struct DataState {
     /// Effect of the SACK that is being processed.

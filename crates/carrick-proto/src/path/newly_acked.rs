@@ -136,6 +136,9 @@ impl Path {
 
     /// Ends the tail loss probe once its chunk or a later one is acknowledged (RFC 8985, section 7.4).
     pub(crate) fn end_probe(&mut self, index: u64, now: Time) {
+        if !self.data.recovery.probe().is_sent() {
+            return;
+        }
         let data = &mut *self.data;
         if let Some(repaired) = data.recovery.end_probe(index, now) {
             data.newly_acked.probe = Some(repaired);

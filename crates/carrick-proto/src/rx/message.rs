@@ -1,5 +1,6 @@
 //! Messages as the user receives them: whole, or in parts if larger than the receive buffer.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -140,6 +141,18 @@ impl From<Bytes> for Payload {
             first: bytes,
             rest: Vec::new(),
             rest_len: 0,
+        }
+    }
+}
+
+impl From<VecDeque<Bytes>> for Payload {
+    fn from(mut pieces: VecDeque<Bytes>) -> Self {
+        let first = pieces.pop_front().unwrap_or_default();
+        let rest = Vec::from(pieces);
+        Self {
+            first,
+            rest_len: rest.iter().map(Bytes::len).sum(),
+            rest,
         }
     }
 }

@@ -118,8 +118,6 @@ impl FragmentRun {
 
     fn into_message(self, part: MessagePart, tsn: Tsn) -> Message {
         let chunks = self.pieces.len();
-        let mut payload = Payload::default();
-        self.pieces.into_iter().for_each(|p| payload.push(p));
         Message {
             stream: self.identity.stream,
             ssn: self.identity.ssn,
@@ -127,7 +125,7 @@ impl FragmentRun {
             ppid: self.identity.ppid,
             tsn,
             part,
-            payload,
+            payload: Payload::from(self.pieces),
             chunks,
         }
     }

@@ -3,6 +3,7 @@
 pub(crate) mod dcsctp;
 pub(crate) mod rtc_sctp;
 pub(crate) mod webrtc_sctp;
+pub(crate) mod webrtc_sctp_bench;
 
 use crate::MTU;
 use crate::options::{Options, Transport};

@@ -2,6 +2,8 @@
 
 #[path = "../memory/bulk.rs"]
 mod bulk;
+#[path = "../memory/curves.rs"]
+pub(in crate::bench) mod curves;
 #[path = "../memory/mod.rs"]
 mod support;
 
@@ -16,6 +18,7 @@ use serde::Serialize;
 
 use super::print;
 use crate::cpu::CpuTime;
+use curves::{Curve, Point};
 use support::Memory;
 
 /// Size of both buffers in bytes.
@@ -73,6 +76,29 @@ pub(super) fn transfer(config: &AssociationConfig, size: usize, time: Duration) 
         messages,
         bytes: messages * size,
         chunks: chunks(&memory) - chunks_before,
+        cpu_seconds: used,
+    })
+}
+
+/// Measures a point of a curve.
+pub(super) fn curve(curve: Curve, value: usize, time: Duration) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Passed {
+        chunks: u64,
+        cpu_seconds: f64,
+    }
+    let mut point = Point::new(curve, value);
+    // The first batch opens the window and fills the caches.
+    let messages = point.batch();
+    point.pass(messages);
+    let begin = cpu_seconds();
+    let (mut chunks, mut used) = (0, 0.0);
+    while used < time.as_secs_f64() {
+        chunks += point.pass(messages);
+        used = cpu_seconds() - begin;
+    }
+    print(&Passed {
+        chunks,
         cpu_seconds: used,
     })
 }

@@ -4,13 +4,14 @@
 //! - `sctp`: round trips of crate `carrick`; its bulk transfers are those of `carrick perf`
 //! - `memory`: the protocol core in memory
 
-mod memory;
+pub(super) mod memory;
 mod sctp;
 mod tcp;
 mod udp;
 
+use std::ffi::OsString;
 use std::io::{self, Read, Write, stdin, stdout};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -18,6 +19,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::units;
+use memory::curves::Curve;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -41,7 +43,11 @@ enum Stack {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Print the port as JSON, serve one client, and exit.
-    Serve,
+    Serve {
+        /// Address to listen on, for TCP.
+        #[arg(default_value_t = Ipv4Addr::LOCALHOST)]
+        address: Ipv4Addr,
+    },
     /// Send messages for a time; print delivered bytes and seconds.
     Send {
         address: SocketAddr,
@@ -49,6 +55,9 @@ enum Verb {
         size: usize,
         #[arg(value_parser = units::duration)]
         time: Duration,
+        /// Congestion control of TCP.
+        #[arg(long)]
+        congestion: Option<OsString>,
     },
     /// Measure round trips.
     Ping {
@@ -71,20 +80,29 @@ enum Verb {
     },
     /// Measure the memory of idle associations.
     Idle { pairs: usize },
+    /// Measure a point of a curve in memory.
+    Curve {
+        #[arg(value_parser = curve)]
+        curve: Curve,
+        value: usize,
+        #[arg(value_parser = units::duration)]
+        time: Duration,
+    },
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stack = arguments.stack;
     let done = match (stack, &arguments.verb) {
-        (Stack::Tcp, Verb::Serve) => tcp::serve(),
+        (Stack::Tcp, Verb::Serve { address }) => tcp::serve(*address),
         (
             Stack::Tcp,
             Verb::Send {
                 address,
                 size,
                 time,
+                congestion,
             },
-        ) => tcp::send(*address, *size, *time),
+        ) => tcp::send(*address, *size, *time, congestion.as_ref()),
         (
             Stack::Tcp,
             Verb::Ping {
@@ -93,13 +111,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 count,
             },
         ) => tcp::ping(*address, *size, *count),
-        (Stack::Udp | Stack::UdpOffload, Verb::Serve) => udp::serve(stack == Stack::UdpOffload),
+        (Stack::Udp | Stack::UdpOffload, Verb::Serve { .. }) => {
+            udp::serve(stack == Stack::UdpOffload)
+        }
         (
             Stack::Udp | Stack::UdpOffload,
             Verb::Send {
                 address,
                 size,
                 time,
+                ..
             },
         ) => udp::send(*address, *size, *time, stack == Stack::UdpOffload),
         (
@@ -110,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 count,
             },
         ) => udp::ping(*address, *size, *count),
-        (Stack::Carrick, Verb::Serve) => return sctp::serve(),
+        (Stack::Carrick, Verb::Serve { .. }) => return sctp::serve(),
         (
             Stack::Carrick,
             Verb::Ping {
@@ -120,6 +141,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             },
         ) => {
             return sctp::ping(*address, *size, *count);
+        }
+        (Stack::Carrick, Verb::Curve { curve, value, time }) => {
+            memory::curve(*curve, *value, *time)
         }
         (Stack::Carrick | Stack::CarrickRfc9260, verb) => {
             let config = memory::config(stack == Stack::Carrick);
@@ -133,6 +157,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         _ => return Err(unable()),
     };
     done.map_err(|error| Failure::Run(error.to_string()))
+}
+
+fn curve(name: &str) -> Result<Curve, String> {
+    Curve::named(name).ok_or_else(|| "no such curve".into())
 }
 
 fn unable() -> Failure {

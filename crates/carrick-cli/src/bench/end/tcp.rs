@@ -3,9 +3,12 @@
 //! A connection begins with the kind of the measurement and the size of the messages. Both ends write and read as many
 //! bytes a call, as iperf3 does.
 
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
+
+use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
 
 use super::{Delivered, Listening, end_with_input, measure_round_trips, print};
 
@@ -14,8 +17,8 @@ const HEADER: usize = 5;
 const SEND: u8 = 0;
 const PING: u8 = 1;
 
-pub(super) fn serve() -> io::Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+pub(super) fn serve(address: Ipv4Addr) -> io::Result<()> {
+    let listener = TcpListener::bind((address, 0))?;
     let port = listener.local_addr()?.port();
     print(&Listening { port })?;
     end_with_input();
@@ -50,8 +53,16 @@ fn connect(address: SocketAddr, kind: u8, size: usize) -> io::Result<TcpStream> 
     Ok(stream)
 }
 
-pub(super) fn send(address: SocketAddr, size: usize, time: Duration) -> io::Result<()> {
+pub(super) fn send(
+    address: SocketAddr,
+    size: usize,
+    time: Duration,
+    congestion: Option<&OsString>,
+) -> io::Result<()> {
     let mut stream = connect(address, SEND, size)?;
+    if let Some(name) = congestion {
+        setsockopt(&stream, TcpCongestion, name)?;
+    }
     let message = vec![0; size];
     let begin = Instant::now();
     while begin.elapsed() < time {

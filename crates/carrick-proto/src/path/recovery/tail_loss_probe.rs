@@ -118,6 +118,11 @@ impl TailLossProbe {
         self.due = due;
     }
 
+    /// Returns whether a probe is not acknowledged.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.sent.is_some()
+    }
+
     /// Records that the probe is sent.
     fn on_sent(&mut self, sent: ProbeTransmission) {
         self.due = false;
