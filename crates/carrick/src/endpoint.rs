@@ -231,7 +231,7 @@ impl Endpoint {
         .await
     }
 
-    /// Changes the parameters of new associations at the first shard, which passes them to the others: all
+    /// Changes the parameters of new associations at the first shard, which passes them on: all
     /// changes have the same order there.
     async fn change(
         &self,
@@ -475,7 +475,8 @@ pub struct Stats {
     /// Packets and ICMP messages that arrived at another shard than that of their association
     /// ([`Config::shards`]), and were passed on.
     pub passed_on: u64,
-    /// Those that were dropped, because too many waited for their shard. The protocol retransmits lost data.
+    /// Packets and ICMP messages for another shard that were dropped, because too many waited there. The
+    /// protocol retransmits lost data.
     pub not_passed_on: u64,
     /// Counters of DTLS sessions.
     #[cfg(feature = "dtls")]
