@@ -27,9 +27,10 @@ use crate::unread_memory::UnreadMemory;
 
 /// An SCTP endpoint on this host's addresses. Clones are handles of the same endpoint.
 ///
-/// Its task, or tasks ([`Config::shards`]), are those of the runtime that [`Self::bind`] is called on, and end with it: await
-/// [`Self::close`] before `main` returns, or messages that were accepted may be lost and peers get an
-/// ABORT. See the crate's documentation for this, and for what ends when the last handle is dropped.
+/// Its task is one of the runtime that [`Self::bind`] is called on, and ends with it; with
+/// [`Config::shards`] there are several. Await [`Self::close`] before `main` returns, or messages that were
+/// accepted may be lost and peers get an ABORT. See the crate's documentation for this, and for what ends
+/// when the last handle is dropped.
 #[derive(Clone)]
 pub struct Endpoint {
     inner: Arc<Inner>,
