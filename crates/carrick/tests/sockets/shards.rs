@@ -66,7 +66,9 @@ impl RawPeer {
         };
         peer.send(peer.peer, |packet| {
             packet.init(ChunkType::INIT, fields, |parameters| {
-                other.into_iter().for_each(|a| parameters.ip_address(a));
+                if let Some(other) = other {
+                    parameters.ip_address(other);
+                }
             });
         });
         let mut cookie = Vec::new();
