@@ -107,6 +107,11 @@ handover() {
     --skip messages_arrive_once_across_handovers
 }
 
+# The tests of endpoints on sockets, with two shards.
+shards() {
+  CARRICK_SHARDS=2 cargo test -p carrick --locked --no-fail-fast --test sockets
+}
+
 # The package for Python; in a long run as a wheel, with its notebooks and a cluster of Dask.
 python_package() {
   build && scripts/python.sh ${long:+--long}
@@ -302,6 +307,7 @@ computing() {
   if [ -n "$long" ]; then
     check sigtran-worlds sigtran_worlds
     check handover handover
+    check shards shards
     check repeat repeat
     check measures measures
     check simulations simulations

@@ -103,10 +103,11 @@ pub struct Config {
     /// Limits of DTLS sessions: their number, and the time without traffic after which they end.
     #[cfg(feature = "dtls")]
     pub sessions: carrick_proto::sessions::SessionLayerConfig,
-    /// Number of tasks that divide the associations of the endpoint among them, 1 to 64, default 1: shards. On a
-    /// runtime with several threads they run on several cores. Each has a socket of the same UDP port for each
-    /// address. `receive_memory` is divided among them; other limits are those of the endpoint. An endpoint on plain IP, with
-    /// DTLS or at a daemon has one shard, and so has every endpoint on systems other than Linux.
+    /// Number of tasks that divide the associations of the endpoint among them, 1 to 64: shards. On a runtime
+    /// with several threads they run on several cores. Each has a socket of the same UDP port for each
+    /// address. `receive_memory` is divided among them; other limits are those of the endpoint. An endpoint
+    /// on plain IP, with DTLS or at a daemon has one shard, and so has every endpoint on systems other than
+    /// Linux. Default: 1.
     pub shards: usize,
     /// Accepts associations from peers.
     pub accept: bool,

@@ -27,9 +27,10 @@ use crate::unread_memory::UnreadMemory;
 
 /// An SCTP endpoint on this host's addresses. Clones are handles of the same endpoint.
 ///
-/// Its task, or tasks ([`Config::shards`]), are those of the runtime that [`Self::bind`] is called on, and end with it: await
-/// [`Self::close`] before `main` returns, or messages that were accepted may be lost and peers get an
-/// ABORT. See the crate's documentation for this, and for what ends when the last handle is dropped.
+/// Its task is one of the runtime that [`Self::bind`] is called on, and ends with it; with
+/// [`Config::shards`] there are several. Await [`Self::close`] before `main` returns, or messages that were
+/// accepted may be lost and peers get an ABORT. See the crate's documentation for this, and for what ends
+/// when the last handle is dropped.
 #[derive(Clone)]
 pub struct Endpoint {
     inner: Arc<Inner>,
@@ -231,7 +232,7 @@ impl Endpoint {
         .await
     }
 
-    /// Changes the parameters of new associations at the first shard, which passes them to the others: all
+    /// Changes the parameters of new associations at the first shard, which passes them on: all
     /// changes have the same order there.
     async fn change(
         &self,
@@ -475,7 +476,8 @@ pub struct Stats {
     /// Packets and ICMP messages that arrived at another shard than that of their association
     /// ([`Config::shards`]), and were passed on.
     pub passed_on: u64,
-    /// Those that were dropped, because too many waited for their shard. The protocol retransmits lost data.
+    /// Packets and ICMP messages for another shard that were dropped, because too many waited there. The
+    /// protocol retransmits lost data.
     pub not_passed_on: u64,
     /// Counters of DTLS sessions.
     #[cfg(feature = "dtls")]

@@ -80,7 +80,8 @@
 //!
 //! One task per endpoint owns the protocol ([`carrick_proto::Endpoint`]) and all sockets, one for each
 //! local address, so that the source of every packet is exact. Handles use channels and atomic counters;
-//! only a sender that waits for room in the send queue takes a lock.
+//! only a sender that waits for room in the send queue takes a lock. With [`Config::shards`], several tasks
+//! divide the associations among them.
 //!
 //! # Features
 //!

@@ -44,6 +44,7 @@ const THIN: Link = Link {
 };
 
 /// Measured quantity of a row.
+#[derive(Clone, Copy)]
 pub(super) struct Column {
     /// Name in JSON.
     pub(super) key: &'static str,
@@ -238,6 +239,14 @@ pub(super) const ROWS: &[Row] = &[
         name: "clients",
         about: "messages of 64 KiB over loopback from one, two and four clients to one server, at the same time; \
                 carrick-4x2: from four clients to a server with two shards",
+        columns: &[
+            COST[0],
+            COST[1],
+            Column {
+                key: "server_cpu_seconds_per_gb",
+                title: "server s/GB",
+            },
+        ],
         own: &["carrick", "carrick-2", "carrick-4", "carrick-4x2"],
         verb: None,
         measure: clients,
@@ -627,8 +636,13 @@ fn clients(bench: &Bench, program: &Program) -> Result<Vec<f64>, String> {
         time = time.max(positive(received, "seconds")?);
         cpu += finished.cpu_seconds;
     }
-    cpu += server.stop()?;
-    Ok(vec![cpu / bytes * 1e9, bytes / time / 1e6])
+    let of_server = server.stop()?;
+    cpu += of_server;
+    Ok(vec![
+        cpu / bytes * 1e9,
+        bytes / time / 1e6,
+        of_server / bytes * 1e9,
+    ])
 }
 
 /// Returns a command of `carrick perf`.

@@ -1,11 +1,11 @@
 //! `carrick perf server`: measures with all clients that connect.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use carrick::{Association, Message};
 use clap::Args;
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::JoinSet;
 
 use super::protocol::{ControlMessage, DATA, MeasurementRequest};
 use super::receiver::unexpected;
@@ -47,10 +47,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let opened = arguments
         .endpoint
         .listen(arguments.port, STREAMS, arguments.shards())?;
-    endpoint::with(opened.endpoint.clone(), async {
-        LocalSet::new().run_until(serve(arguments, &opened)).await
-    })
-    .await
+    endpoint::with(opened.endpoint.clone(), serve(arguments, &opened)).await
 }
 
 async fn serve(arguments: &Arguments, opened: &OpenedEndpoint) -> Result<(), Failure> {
@@ -63,7 +60,7 @@ async fn serve(arguments: &Arguments, opened: &OpenedEndpoint) -> Result<(), Fai
     let closed = |e: carrick::OperationError| Failure::Run(e.to_string());
     let addresses = endpoint.local_addresses().await.map_err(closed)?;
     reporter.listening(&addresses, endpoint.port(), endpoint.encapsulation_port())?;
-    let load = Rc::new(RunningMeasurements::default());
+    let load = Arc::new(RunningMeasurements::default());
     let mut tests = JoinSet::new();
     let mut accepting = true;
     while accepting || !tests.is_empty() {
@@ -74,7 +71,7 @@ async fn serve(arguments: &Arguments, opened: &OpenedEndpoint) -> Result<(), Fai
                 };
                 reporter.test += 1;
                 accepting = !arguments.once;
-                tests.spawn_local(serve_one(incoming.accept(), reporter, Rc::clone(&load)));
+                tests.spawn(serve_one(incoming.accept(), reporter, Arc::clone(&load)));
             }
             Some(done) = tests.join_next() => {
                 let done = done.unwrap_or_else(|e| {
@@ -94,39 +91,39 @@ async fn serve(arguments: &Arguments, opened: &OpenedEndpoint) -> Result<(), Fai
 /// Measurements in this process.
 #[derive(Debug, Default)]
 struct RunningMeasurements {
-    running: Cell<u64>,
-    started: Cell<u64>,
+    running: AtomicU64,
+    started: AtomicU64,
 }
 
 /// Running measurement.
-struct MeasurementGuard(Rc<RunningMeasurements>);
+struct MeasurementGuard(Arc<RunningMeasurements>);
 
 impl MeasurementGuard {
-    fn new(load: Rc<RunningMeasurements>) -> Self {
-        load.running.set(load.running.get() + 1);
-        load.started.set(load.started.get() + 1);
+    fn new(load: Arc<RunningMeasurements>) -> Self {
+        load.running.fetch_add(1, Ordering::Relaxed);
+        load.started.fetch_add(1, Ordering::Relaxed);
         Self(load)
     }
 
     /// Returns a function that reports whether another measurement has run at the same time.
     fn overlap(&self) -> impl Fn() -> bool + use<> {
-        let load = Rc::clone(&self.0);
-        let alone = load.running.get() == 1;
-        let started = load.started.get();
-        move || !alone || load.started.get() != started
+        let load = Arc::clone(&self.0);
+        let alone = load.running.load(Ordering::Relaxed) == 1;
+        let started = load.started.load(Ordering::Relaxed);
+        move || !alone || load.started.load(Ordering::Relaxed) != started
     }
 }
 
 impl Drop for MeasurementGuard {
     fn drop(&mut self) {
-        self.0.running.set(self.0.running.get() - 1);
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 async fn serve_one(
     association: Association,
     reporter: Reporter,
-    load: Rc<RunningMeasurements>,
+    load: Arc<RunningMeasurements>,
 ) -> Result<(), Failure> {
     let done = measure(association, reporter, load).await;
     if let Err(Failure::Run(reason)) = &done {
@@ -138,7 +135,7 @@ async fn serve_one(
 async fn measure(
     mut association: Association,
     reporter: Reporter,
-    load: Rc<RunningMeasurements>,
+    load: Arc<RunningMeasurements>,
 ) -> Result<(), Failure> {
     let message = association.recv().await.map_err(|e| lost(&e))?;
     let request = read_request(message.ok_or_else(ended)?)?;
@@ -186,11 +183,11 @@ mod tests {
 
     #[test]
     fn overlapping_measurements_are_detected() {
-        let load = Rc::new(RunningMeasurements::default());
-        let first = MeasurementGuard::new(Rc::clone(&load));
+        let load = Arc::new(RunningMeasurements::default());
+        let first = MeasurementGuard::new(Arc::clone(&load));
         let first_overlaps = first.overlap();
         assert!(!first_overlaps());
-        let second = MeasurementGuard::new(Rc::clone(&load));
+        let second = MeasurementGuard::new(Arc::clone(&load));
         assert!(first_overlaps() && second.overlap()());
         drop((first, second));
         assert!(!MeasurementGuard::new(load).overlap()());

@@ -1,8 +1,8 @@
 //! One side of a measurement, from the accepted request to the exchange of results.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -53,7 +53,7 @@ pub(super) struct Session {
     reception: Option<Reception>,
     own: Option<MeasurementCost>,
     /// Reports whether the process runs another measurement at the same time.
-    shared: Box<dyn Fn() -> bool>,
+    shared: Box<dyn Fn() -> bool + Send + Sync>,
     abort: AbortOnDrop,
 }
 
@@ -63,7 +63,7 @@ impl Session {
         mut association: Association,
         request: MeasurementRequest,
         role: TransferRole,
-        shared: Box<dyn Fn() -> bool>,
+        shared: Box<dyn Fn() -> bool + Send + Sync>,
     ) -> Self {
         let events = association.take_events();
         let (sender, receiver) = association.split();
@@ -255,25 +255,31 @@ impl Session {
 /// Control messages that wait while data is sent. A send that waits for room has to be polled again, or no
 /// other send gets room.
 #[derive(Debug, Default)]
-struct Outbox(RefCell<VecDeque<Bytes>>);
+struct Outbox(Mutex<VecDeque<Bytes>>);
 
 impl Outbox {
     fn add(&self, control: &ControlMessage) -> Result<(), Failure> {
-        self.0.borrow_mut().push_back(control.encode()?);
+        let control = control.encode()?;
+        self.waiting().push_back(control);
         Ok(())
     }
 
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Bytes>> {
+        // No code panics while it has the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+        self.waiting().is_empty()
     }
 
     async fn send_all(&self, sender: &SendHalf) -> Result<(), Failure> {
         loop {
-            let Some(message) = self.0.borrow().front().cloned() else {
+            let Some(message) = self.waiting().front().cloned() else {
                 return Ok(());
             };
             send(sender, message).await?;
-            self.0.borrow_mut().pop_front();
+            self.waiting().pop_front();
         }
     }
 }

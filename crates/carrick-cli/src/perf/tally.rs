@@ -1,12 +1,15 @@
 //! Counter of messages and bytes of one direction.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::protocol::TransferAmount;
 
-/// Number of messages and bytes so far.
+/// Number of messages and bytes so far. One task counts.
 #[derive(Debug, Default)]
-pub(super) struct TransferTally(Cell<TransferAmount>);
+pub(super) struct TransferTally {
+    bytes: AtomicU64,
+    messages: AtomicU64,
+}
 
 impl TransferTally {
     /// Counts bytes; `complete` ends a message.
@@ -16,14 +19,14 @@ impl TransferTally {
 
     /// Counts messages with this many bytes together.
     pub(super) fn add_all(&self, bytes: u64, messages: u64) {
-        let sum = self.0.get();
-        self.0.set(TransferAmount {
-            bytes: sum.bytes + bytes,
-            messages: sum.messages + messages,
-        });
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.messages.fetch_add(messages, Ordering::Relaxed);
     }
 
     pub(super) fn amount(&self) -> TransferAmount {
-        self.0.get()
+        TransferAmount {
+            bytes: self.bytes.load(Ordering::Relaxed),
+            messages: self.messages.load(Ordering::Relaxed),
+        }
     }
 }

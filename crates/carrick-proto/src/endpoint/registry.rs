@@ -141,13 +141,12 @@ impl Registry {
         new: &NewAssociation<'_>,
         (most, per_source): (usize, usize),
     ) -> Result<AssociationId, Refusal> {
-        match &self.shard {
-            Some(shard) => shard.claim(new, (most, per_source))?,
-            None => {
-                let full = new.accepted && self.sources.accepted(new.source) >= per_source;
-                if self.len >= most || full {
-                    return Err(Refusal::Limit);
-                }
+        if let Some(shard) = &self.shard {
+            shard.claim(new, (most, per_source))?;
+        } else {
+            let full = new.accepted && self.sources.accepted(new.source) >= per_source;
+            if self.len >= most || full {
+                return Err(Refusal::Limit);
             }
         }
         Ok(self.next_id())

@@ -504,7 +504,7 @@ impl World {
     }
 
     /// Returns the end that processes what arrives at a shard of the endpoint `end`, as that shard selects
-    /// it: the first shard and the others in turn.
+    /// it: one shard after the other.
     pub fn shard_of(&mut self, end: usize, select: impl Fn(&Shard) -> u32) -> usize {
         let Some((first, shards)) = &self.shards else {
             return end;
