@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     reps: Option<u64>,
     /// Run the experiments in real time as well: SCTP on sockets and the kernel's TCP, between network
     /// namespaces joined by the experiment's links; and those of today's means, with Multipath TCP, QUIC and
-    /// the programs in the directory CARRICK_STACKS. Needs Linux and root.
+    /// the programs in the directory `CARRICK_STACKS`. Needs Linux and root.
     #[arg(long)]
     live: bool,
     /// Leave out the experiments of today's means, which take minutes.
