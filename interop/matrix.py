@@ -260,7 +260,7 @@ SENDING_STOPS = Fault(
 REFLECTED_TAG = Fault(
     "The peer", "RFC 9260, section 8.5.1, rule C",
     "rtc-sctp finds the association of a packet by the Verification Tag alone, and discards a SHUTDOWN COMPLETE with the T bit, whose tag is that of the "
-    "other direction. If the first SHUTDOWN COMPLETE is lost, it repeats its SHUTDOWN ACK until it gives up.",
+    "other direction. If the first SHUTDOWN COMPLETE is lost, it repeats its SHUTDOWN ACK until its retransmissions end.",
     evidence=f"sctp.shutdown_complete_t_bit == 1 && {FROM_CARRICK}", output="far is not ok: .*'ended': 'timeout'", sometimes=True)
 HEARTBEAT_EMPTY = Fault(
     "The peer", "RFC 9260, section 3.3.5",

@@ -13,6 +13,7 @@ use super::report::Reporter;
 use super::session::{Session, TransferRole, ended, lost, send_control};
 use crate::endpoint::{self, EndpointArguments, OpenedEndpoint};
 use crate::failure::Failure;
+use crate::runtime::until_signal;
 
 /// Maximum number of outbound streams.
 const STREAMS: u16 = u16::MAX;
@@ -47,10 +48,18 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let opened = arguments
         .endpoint
         .listen(arguments.port, STREAMS, arguments.shards())?;
-    endpoint::with(opened.endpoint.clone(), serve(arguments, &opened)).await
+    let mut tests = JoinSet::new();
+    let served = until_signal(serve(arguments, &opened, &mut tests)).await;
+    // Before the endpoint is closed, which would shut the associations of tasks that still run down.
+    tests.shutdown().await;
+    endpoint::with(opened.endpoint.clone(), async { served }).await
 }
 
-async fn serve(arguments: &Arguments, opened: &OpenedEndpoint) -> Result<(), Failure> {
+async fn serve(
+    arguments: &Arguments,
+    opened: &OpenedEndpoint,
+    tests: &mut JoinSet<Result<(), Failure>>,
+) -> Result<(), Failure> {
     let endpoint = &opened.endpoint;
     let mut reporter = Reporter {
         json: arguments.json,
@@ -61,7 +70,6 @@ async fn serve(arguments: &Arguments, opened: &OpenedEndpoint) -> Result<(), Fai
     let addresses = endpoint.local_addresses().await.map_err(closed)?;
     reporter.listening(&addresses, endpoint.port(), endpoint.encapsulation_port())?;
     let load = Arc::new(RunningMeasurements::default());
-    let mut tests = JoinSet::new();
     let mut accepting = true;
     while accepting || !tests.is_empty() {
         tokio::select! {
