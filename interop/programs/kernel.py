@@ -28,6 +28,11 @@ from guest import Guest, Missing  # noqa: E402
 from network import PATHS, Network, NetworkError, with_length  # noqa: E402
 
 PORT = 9899  # of UDP
+ROOT = os.path.realpath(os.path.join(HERE, "../.."))
+# The programs of a checkout below /tmp, which the memory that is mounted there hides.
+CHECKOUT_IN_TMP = (
+    [["mkdir", "-p", ROOT], ["mount", "-t", "hostfs", "-o", ROOT, "none", ROOT]] if ROOT.startswith("/tmp/") else []
+)
 # Runs a program and lists its endpoints: in the guest, nothing else can. The guest stays until its kernel has shut down the
 # associations that the program has closed, for 10 s at most.
 GUEST_SCRIPT = r"""
@@ -65,7 +70,7 @@ class GuestHost(run.Host):
             "program": ["sh", "-c", GUEST_SCRIPT, "sh", *arguments],
             "nics": self.nics,
             "encaps_ports": [PORT, PORT] if self.encapsulates else [0, 0],
-            "commands": [["mount", "-t", "tmpfs", "none", "/tmp"]],
+            "commands": [["mount", "-t", "tmpfs", "none", "/tmp"], *CHECKOUT_IN_TMP],
         }
         packed = base64.b64encode(json.dumps(guest).encode()).decode()
         command = [sys.executable, "-B", os.path.abspath(__file__), "--guest", packed]

@@ -1,6 +1,7 @@
 //! `carrick bench`: measures Carrick beside the kernel's TCP, bare UDP and other stacks.
 //!
 //! - `rows`: the table of measurements
+//! - `measure`: the functions that measure
 //! - `programs`: the programs that are measured, and the search for peer programs
 //! - `process`: child processes with their CPU time
 //! - `report`: medians, ratios and the output
@@ -10,6 +11,7 @@
 //! line of `interop/peers/README.md`.
 
 pub(crate) mod end;
+mod measure;
 mod process;
 mod programs;
 mod report;

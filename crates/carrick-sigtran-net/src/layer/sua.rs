@@ -261,9 +261,6 @@ fn relay_message(
     network: Option<NetworkAppearance>,
     message: &mut Message,
 ) -> Result<bool, NotRelayed> {
-    if node.user.translations.is_none() {
-        return Ok(false);
-    }
     // What was queued before is not counted with the message.
     node.stage_gateway();
     let Some(translations) = &node.user.translations else {

@@ -239,6 +239,18 @@ impl Pair {
     }
 }
 
+/// Sets the sequence numbers of a CODT, or makes its data expedited.
+pub(super) fn set_sequence_numbers(message: &mut Message, [sent, received, other]: [u8; 3]) {
+    if let Message::ConnectionOrientedDataTransfer(body) = message {
+        let number = |value| SequenceNumber::new(value % 4).expect("7 bits");
+        body.sequence_numbers = (other > 9).then(|| SequenceNumbers {
+            received: number(received),
+            more: other % 2 == 0,
+            sent: number(sent),
+        });
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -300,14 +312,7 @@ proptest! {
         let (mut now, full) = (START, super::samples::full());
         for (index, [sent, received, other], seconds) in inputs {
             let mut message = full[index].clone();
-            if let Message::ConnectionOrientedDataTransfer(body) = &mut message {
-                let number = |value| SequenceNumber::new(value % 4).expect("7 bits");
-                body.sequence_numbers = (other > 9).then(|| SequenceNumbers {
-                    received: number(received),
-                    more: other % 2 == 0,
-                    sent: number(sent),
-                });
-            }
+            set_sequence_numbers(&mut message, [sent, received, other]);
             connection.handle_message(now, &message);
             let _ = connection.send(now, &Bytes::from_static(b"data"));
             let _ = connection.reset_response(now);

@@ -10,6 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::connection::{START, request};
+use super::connection_peers::set_sequence_numbers;
 use super::samples;
 use crate::states::address;
 
@@ -385,14 +386,7 @@ proptest! {
         let (mut now, full) = (START, samples::full());
         for (end, index, reference, [sent, received, other], seconds) in inputs {
             let mut message = addressed(full[index].clone(), reference, u32::from(other % 2));
-            if let Message::ConnectionOrientedDataTransfer(body) = &mut message {
-                let number = |value| SequenceNumber::new(value % 4).expect("7 bits");
-                body.sequence_numbers = (other > 9).then(|| SequenceNumbers {
-                    received: number(received),
-                    more: other % 2 == 0,
-                    sent: number(sent),
-                });
-            }
+            set_sequence_numbers(&mut message, [sent, received, other]);
             if let Message::ConnectionRequest(request) = &message {
                 relay.relay(now, &end, request, 1 - end, request.clone());
             } else {
