@@ -14,7 +14,7 @@ import sys
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 PAGE, FIGURES = DOCS / "means.md", DOCS / "means"
-EXPERIMENTS = ("satellite-means", "firewall-means", "mobile-ip-means", "failover-means")
+EXPERIMENTS = ("satellite-means", "firewall-means", "mobile-ip-means", "failover-means", "overhead-means")
 
 
 def measured(row):

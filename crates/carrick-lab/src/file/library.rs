@@ -33,11 +33,12 @@ const PUBLISHED: [(&str, [&str; 4]); 7] = [
 ];
 
 /// Today's means beside the published experiments of the same names, in real time.
-const MEANS: [(&str, [&str; 4]); 4] = [
+const MEANS: [(&str, [&str; 4]); 5] = [
     folder!("satellite-means"),
     folder!("firewall-means"),
     folder!("mobile-ip-means"),
     folder!("failover-means"),
+    folder!("overhead-means"),
 ];
 
 /// Long sweep over the settings that a paper leaves open.
@@ -177,7 +178,7 @@ mod tests {
         let error = chosen(&["overhead", "three"]).unwrap_err();
         assert_eq!(
             error,
-            "there is no experiment 'three'; known: satellite, firewall, mobile-ip, mobile-ip-inverse, failover, failover-signaling, overhead, satellite-means, firewall-means, mobile-ip-means, failover-means, or a folder such as ./three"
+            "there is no experiment 'three'; known: satellite, firewall, mobile-ip, mobile-ip-inverse, failover, failover-signaling, overhead, satellite-means, firewall-means, mobile-ip-means, failover-means, overhead-means, or a folder such as ./three"
         );
         let error = chosen(&["./three"]).unwrap_err();
         assert!(

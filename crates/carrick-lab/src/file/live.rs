@@ -154,6 +154,16 @@ pub(super) struct LiveCell {
     pub(super) carrier: Carrier,
 }
 
+impl LiveCell {
+    /// Returns the stack of a flow: another than that of the cell, if its hosts have one without a simulation.
+    fn carrier_of(&self, model: &Model, flow: &Flow) -> Carrier {
+        match model.nodes[flow.ends[0]].kind {
+            NodeStack::Live(carrier) => carrier,
+            _ => self.carrier,
+        }
+    }
+}
+
 impl ScenarioFile {
     /// Returns the network of a cell, without the programs of its flows over SCTP and TCP, for other
     /// programs; its changes have the times of the file.
@@ -332,10 +342,11 @@ impl ScenarioFile {
             && model.measures.contains(&Measure::Flow(FlowMeasure::Lost));
         let connection = |number: &usize| {
             let flow = &model.flows[*number];
+            let carrier = of.carrier_of(&model, flow);
             Ok(Connection {
-                stack: self.stack(&model, flow, of.carrier),
+                stack: self.stack(&model, flow, carrier),
                 client: usize::from(flow.setup_by_receiver),
-                programs: programs(&model, *number, of.carrier, seed, length)?,
+                programs: programs(&model, *number, carrier, seed, length)?,
                 addresses: addresses(&model, flow),
                 roams: roams(&model, flow),
                 may_be_lost,
@@ -416,7 +427,8 @@ impl ScenarioFile {
         let value = |(own, measure): &(Option<usize>, Measure)| match (own, measure) {
             (Some(own), Measure::Flow(what)) => {
                 let place = of.flows.iter().position(|number| number == own)?;
-                let size = size(model, &model.flows[*own], of.carrier);
+                let flow = &model.flows[*own];
+                let size = size(model, flow, of.carrier_of(model, flow));
                 all[place].measure(*what, size, !lasting, &window)
             }
             _ => None,

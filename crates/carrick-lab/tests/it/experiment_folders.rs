@@ -673,14 +673,18 @@ fn failed_live_runs_leave_rows_empty() {
 fn lacking_means_are_named_in_their_rows() {
     let all = Experiment::with_means(Experiment::select(&[], false).expect("they are valid"));
     let means: Vec<&Experiment> = all.iter().filter(|own| own.is_live_only()).collect();
-    assert_eq!(means.len(), 4);
+    assert_eq!(means.len(), 5);
     for experiment in means {
         let options = options(Some(1));
         let plan = experiment.live(&options).expect("live runs");
         assert_eq!(plan.runs.len(), experiment.scenario().cells().len());
-        let outcomes = plan.runs.iter().map(|run| match run.flows[0].stack {
-            Stack::Sctp { .. } => RunOutcome::Failed("it broke".into()),
-            _ => RunOutcome::Missing("no such stack".into()),
+        let is_own = |flow: &Connection| matches!(flow.stack, Stack::Sctp { .. });
+        let outcomes = plan.runs.iter().map(|run| {
+            if run.flows.iter().all(is_own) {
+                RunOutcome::Failed("it broke".into())
+            } else {
+                RunOutcome::Missing("no such stack".into())
+            }
         });
         let live = (plan.conclude)(outcomes.collect()).expect("there is nothing to simulate");
         let result = experiment.live_result(&options, live);
