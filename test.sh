@@ -40,6 +40,11 @@ build() {
   cargo build "${workspace[@]}" --lib --bins --tests --examples
 }
 
+# The programs that a check runs are there: a single check builds them itself.
+built() {
+  [ ${#wanted[@]} -eq 0 ] || build
+}
+
 # The pages of the crates that other programs use, with the features of crate carrick: the list of its public API is that
 # of its sources.
 docs() {
@@ -114,13 +119,13 @@ shards() {
 
 # The package for Python; in a long run as a wheel, with its notebooks and a cluster of Dask.
 python_package() {
-  build && scripts/python.sh ${long:+--long}
+  built && scripts/python.sh ${long:+--long}
 }
 
 # The published experiments as a user runs them, and the check of their report.
 reproduce() {
   local out status
-  out=$(mktemp -d) || return 1
+  built && out=$(mktemp -d) || return 1
   target/debug/carrick reproduce --out "$out" &&
     python3 scripts/check_report.py "$out"
   status=$?
@@ -161,7 +166,7 @@ live() {
 }
 
 interop() {
-  python3 interop/run.py --carrick target/debug/examples/peer --jobs 2 ${long:+--full}
+  built && python3 interop/run.py --carrick target/debug/examples/peer --jobs 2 ${long:+--full}
 }
 
 # Every procedure with every stack gives the result that docs/interop.md has.
@@ -172,7 +177,7 @@ interop_matrix() {
 
 # Packet scripts against the Linux kernel's SCTP and usrsctp.
 foreign_scripts() {
-  make -C interop >/dev/null && python3 interop/scripts.py
+  built && make -C interop >/dev/null && python3 interop/scripts.py
 }
 
 # The programs of live experiments on Linux's SCTP and usrsctp.
@@ -183,6 +188,7 @@ live_stacks() {
 # The Go module and its replacements of other modules, with a daemon.
 go_module() {
   local carrick=$PWD/target/debug/carrick folder
+  built || return 1
   for folder in bindings/go bindings/go/ishidawataru bindings/go/free5gc; do
     (cd "$folder" && [ -z "$(gofmt -l .)" ] && go vet ./... && CARRICK=$carrick go test -count=1 ./...) || return 1
   done
@@ -195,18 +201,18 @@ linux_sockets() {
 
 # Carrick answers to the calls of the sockets API as Linux, but for the differences that are listed with their reason.
 sockets_probe() {
-  make -C interop >/dev/null && python3 interop/sockets/run.py --carrick
+  built && make -C interop >/dev/null && python3 interop/sockets/run.py --carrick
 }
 
 # Programs of Debian and PyPI on Carrick's sockets, and the same programs with Linux on one side.
 programs() {
-  interop/install.sh --programs && make -C interop >/dev/null && interop/programs/openssl.sh target/interop/dtls &&
+  built && interop/install.sh --programs && make -C interop >/dev/null && interop/programs/openssl.sh target/interop/dtls &&
     python3 interop/programs/run.py && python3 interop/programs/kernel.py
 }
 
 # M3UA, M2PA and SUA of other projects: programs of Debian and Go, and crates.
 sigtran_peers() {
-  interop/install.sh --programs && make -C interop >/dev/null && interop/programs/sigtran.sh &&
+  built && interop/install.sh --programs && make -C interop >/dev/null && interop/programs/sigtran.sh &&
     python3 interop/programs/sigtran.py &&
     cargo clippy --manifest-path interop/sigtran/Cargo.toml --target-dir target/sigtran --locked --all-targets -- -D warnings &&
     cargo test --manifest-path interop/sigtran/Cargo.toml --target-dir target/sigtran --locked
@@ -272,7 +278,7 @@ packages() {
 # The preload library and libcarrick with musl.
 musl() {
   compile_plainly
-  scripts/musl.sh
+  built && scripts/musl.sh
 }
 
 # The book of docs/, with each of its links. This package of PyPI has the program of mdBook's release.
