@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use carrick_sigtran::aspm::asp::AspEvent;
 use carrick_sigtran::aspm::sgp::GatewayEvent;
-use carrick_sigtran::m3ua::M3ua;
-use carrick_sigtran::m3ua::route::Availability;
+use carrick_sigtran::m3ua::route::{Availability, DestinationEvent};
+use carrick_sigtran::m3ua::{
+    AffectedPointCode, M3ua, PointCode, PointCodeFormat, Status, UserCause,
+};
 use carrick_sigtran::sua::SourceReferenceNumber;
 use carrick_sigtran::sua::connection::ConnectionTableIndication;
 use carrick_sigtran::sua::sgp::RelayError;
@@ -57,12 +59,40 @@ pub enum EventKind<L: SocketLayer = M3ua> {
     Destination(String, Availability),
 }
 
-impl<L: SocketLayer> fmt::Display for Event<L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.peer.is_empty() {
-            write!(f, "{}: ", self.peer)?;
+impl<L: SocketLayer> Event<L> {
+    /// Returns the event as text, with point codes such as `2-117-3` in the format of their network.
+    pub const fn display(&self, format: PointCodeFormat) -> impl fmt::Display + use<'_, L> {
+        Text {
+            event: self,
+            format: Some(format),
         }
-        match &self.kind {
+    }
+}
+
+impl<L: SocketLayer> fmt::Display for Event<L> {
+    /// Writes the event with point codes as decimal numbers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = Text {
+            event: self,
+            format: None,
+        };
+        text.fmt(f)
+    }
+}
+
+/// Text of an event.
+struct Text<'a, L: SocketLayer> {
+    event: &'a Event<L>,
+    format: Option<PointCodeFormat>,
+}
+
+impl<L: SocketLayer> fmt::Display for Text<'_, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Event { peer, kind } = self.event;
+        if !peer.is_empty() {
+            write!(f, "{peer}: ")?;
+        }
+        match kind {
             EventKind::Connected(addresses) => write!(f, "connected with {}", list(addresses)),
             EventKind::ConnectFailed(reason, wait) => {
                 write!(f, "{reason}; next attempt in {} s", wait.as_secs())
@@ -74,10 +104,15 @@ impl<L: SocketLayer> fmt::Display for Event<L> {
             EventKind::Restarted => f.write_str("restarted the association"),
             EventKind::Path(address, true) => write!(f, "path to {address} is active"),
             EventKind::Path(address, false) => write!(f, "path to {address} has failed"),
-            EventKind::Asp(indication) => match L::asp_event(indication) {
-                Some(event) => show_asp(f, &event),
-                None => write!(f, "{indication:?}"),
-            },
+            EventKind::Asp(indication) => {
+                if let Some(event) = L::asp_event(indication) {
+                    show_asp(f, &event)
+                } else if let Some(event) = L::destination_event(indication) {
+                    show_destination(f, &event, self.format)
+                } else {
+                    write!(f, "{indication:?}")
+                }
+            }
             EventKind::Sgp(indication) => match L::gateway_event(indication) {
                 Some(event) => show_gateway(f, &event),
                 None => write!(f, "{indication:?}"),
@@ -129,6 +164,63 @@ fn show_error<L: SocketLayer>(
     write!(f, "{from} {:#04x}, {name}", code.0)
 }
 
+fn show_notify(f: &mut fmt::Formatter<'_>, status: Status) -> fmt::Result {
+    f.write_str(match status {
+        Status::AsInactive => "notified that the application server is inactive",
+        Status::AsActive => "notified that the application server is active",
+        Status::AsPending => "notified that the application server is pending",
+        Status::InsufficientAspResources => {
+            "notified that too few ASPs are active in the application server"
+        }
+        Status::AlternateAspActive => "notified that another ASP is active",
+        Status::AspFailure => "notified that an ASP has failed",
+    })
+}
+
+/// Writes the MTP primitive of a report of destinations (RFC 4666, section 1.6.1).
+fn show_destination(
+    f: &mut fmt::Formatter<'_>,
+    event: &DestinationEvent,
+    format: Option<PointCodeFormat>,
+) -> fmt::Result {
+    let code = |code: PointCode| match format {
+        Some(format) => code.display(format).to_string(),
+        None => code.value().to_string(),
+    };
+    let codes = |affected: &[AffectedPointCode]| {
+        let texts: Vec<_> = affected
+            .iter()
+            .map(|affected| match affected.mask {
+                0 => code(affected.point_code),
+                bits => format!("{} (mask of {bits} bits)", code(affected.point_code)),
+            })
+            .collect();
+        texts.join(", ")
+    };
+    match event {
+        DestinationEvent::Unavailable(affected) => write!(f, "MTP-PAUSE, {}", codes(affected)),
+        DestinationEvent::Available(affected) => write!(f, "MTP-RESUME, {}", codes(affected)),
+        DestinationEvent::Restricted(affected) => {
+            write!(f, "routes are restricted, {}", codes(affected))
+        }
+        DestinationEvent::Congested(affected, level) => {
+            write!(f, "MTP-STATUS, congestion, {}", codes(affected))?;
+            match level {
+                Some(level) => write!(f, ", level {}", level.level()),
+                None => Ok(()),
+            }
+        }
+        DestinationEvent::UserPartUnavailable(point_code, UserCause { cause, user }) => write!(
+            f,
+            "MTP-STATUS, user part {} unavailable, {}: {}",
+            user.name()
+                .map_or_else(|| user.0.to_string(), str::to_owned),
+            code(*point_code),
+            cause.name().unwrap_or("undefined cause"),
+        ),
+    }
+}
+
 fn show_asp<L: SocketLayer>(f: &mut fmt::Formatter<'_>, event: &AspEvent<L>) -> fmt::Result {
     match event {
         AspEvent::AspUp(Ok(())) => f.write_str("ASP is up"),
@@ -145,6 +237,12 @@ fn show_asp<L: SocketLayer>(f: &mut fmt::Formatter<'_>, event: &AspEvent<L>) -> 
                 Server(id.as_ref())
             )
         }
+        AspEvent::AspActive(id, Ok(())) => {
+            write!(f, "ASP Active is confirmed in {}", Server(id.as_ref()))
+        }
+        AspEvent::AspInactive(id, Ok(())) => {
+            write!(f, "ASP Inactive is confirmed in {}", Server(id.as_ref()))
+        }
         AspEvent::AspStatus(id, state) => write!(f, "ASP is {state:?} in {}", Server(id.as_ref())),
         AspEvent::Registered(key, Ok(id)) => {
             write!(f, "routing key {key} is registered, {id}")
@@ -156,11 +254,15 @@ fn show_asp<L: SocketLayer>(f: &mut fmt::Formatter<'_>, event: &AspEvent<L>) -> 
             let name = L::registration_status(*status).unwrap_or("undefined status");
             write!(f, "routing key {key} is not registered: {name}")
         }
+        AspEvent::Deregistered(id, 0) => write!(f, "registration has ended for {id}"),
+        AspEvent::Deregistered(id, status) => {
+            write!(f, "registration has not ended for {id}: status {status}")
+        }
         AspEvent::Error(error) => show_error::<L>(f, "received error", error),
         AspEvent::PeerError(error) => show_error::<L>(f, "sent error", error),
-        AspEvent::Notify(notify) => write!(f, "notified of {:?}", L::read_notify(notify).0),
+        AspEvent::Notify(notify) => show_notify(f, L::read_notify(notify).0),
         AspEvent::PeerUnresponsive => f.write_str("does not answer heartbeats"),
-        other => write!(f, "{other:?}"),
+        AspEvent::SctpStatus(status) => write!(f, "SCTP status {status:?}"),
     }
 }
 
@@ -181,8 +283,48 @@ fn show_gateway<L: SocketLayer>(
         GatewayEvent::Deregistered(_, id) => write!(f, "registration has ended for {id}"),
         GatewayEvent::Error(_, error) => show_error::<L>(f, "received error", error),
         GatewayEvent::PeerError(_, error) => show_error::<L>(f, "sent error", error),
-        GatewayEvent::Notify(_, notify) => write!(f, "notified of {:?}", L::read_notify(notify).0),
+        GatewayEvent::Notify(_, notify) => show_notify(f, L::read_notify(notify).0),
         GatewayEvent::PeerUnresponsive(_) => f.write_str("does not answer heartbeats"),
-        other @ GatewayEvent::SctpStatus(..) => write!(f, "{other:?}"),
+        GatewayEvent::SctpStatus(_, status) => write!(f, "SCTP status {status:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_sigtran::m3ua::asp::AspIndication;
+    use carrick_sigtran::m3ua::{AffectedPointCodes, DestinationState, RoutingContext};
+
+    use super::*;
+
+    #[test]
+    fn indications_read_as_the_rfc_names_them() {
+        let affected = |mask| {
+            let point_code = PointCodeFormat::ITU.parse("2-117-0").unwrap();
+            AffectedPointCodes::new(vec![AffectedPointCode { mask, point_code }]).unwrap()
+        };
+        let state = |mask| DestinationState {
+            network_appearance: None,
+            routing_contexts: None,
+            affected: affected(mask),
+            info: None,
+        };
+        for (indication, text) in [
+            (
+                AspIndication::AspActive(Some(RoutingContext(7)), Ok(())),
+                "a: ASP Active is confirmed in routing context 7",
+            ),
+            (AspIndication::MtpPause(state(0)), "a: MTP-PAUSE, 2-117-0"),
+            (
+                AspIndication::MtpResume(state(3)),
+                "a: MTP-RESUME, 2-117-0 (mask of 3 bits)",
+            ),
+        ] {
+            let event: Event = Event {
+                peer: "a".into(),
+                kind: EventKind::Asp(indication),
+            };
+            assert_eq!(event.display(PointCodeFormat::ITU).to_string(), text);
+            assert_eq!(event.to_string(), text.replace("2-117-0", "5032"));
+        }
     }
 }

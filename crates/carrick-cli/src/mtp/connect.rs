@@ -237,7 +237,9 @@ impl ConnectArguments {
             }
         });
         if active.await.is_err() {
-            let why = last.map_or_else(String::new, |event| format!(" ({event})"));
+            let why = last.map_or_else(String::new, |event| {
+                format!(" ({})", event.display(variant.format()))
+            });
             return Err(Failure::Run(format!(
                 "the ASP is not active at {} in {:?}{why}: check the gateway's addresses, routing context and ASPs, or \
                  wait longer (--connect-timeout)",

@@ -71,7 +71,9 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
                     session.close();
                 }
             }
-            Some(event) = session.events.recv() => eprintln!("carrick: {event}"),
+            Some(event) = session.events.recv() => {
+                eprintln!("carrick: {}", event.display(arguments.variant.format()));
+            }
             signal = runtime::signal_received(), if !ending => {
                 eprintln!("carrick: ending after {signal}");
                 ending = true;
