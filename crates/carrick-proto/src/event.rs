@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 use core::net::IpAddr;
 use core::ops::Range;
 
@@ -247,6 +248,34 @@ pub enum CloseReason {
     ProtocolUnreachable,
     /// The connection of the lower layer was lost: see [`crate::Endpoint::lower_layer_lost`].
     LowerLayerLost,
+}
+
+impl fmt::Display for CloseReason {
+    /// Writes what happened to the association, such as `the peer aborted it: out of resource`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Shutdown => "it was shut down",
+            Self::AbortedByUser => "this side aborted it",
+            Self::AbortedByPeer(cause) => return write!(f, "the peer aborted it: {cause}"),
+            Self::AbortedByProtocol(cause) => {
+                return write!(f, "the peer broke the protocol: {cause}");
+            }
+            Self::SetupTimedOut => {
+                "the peer does not answer: check its address, port and transport"
+            }
+            Self::StaleCookie => {
+                "the peer's cookies are stale on arrival: the round trip exceeds their lifetime"
+            }
+            Self::PeerUnreachable => "the peer no longer answers on any of its addresses",
+            Self::ShutdownTimedOut => "the peer did not finish the shutdown",
+            Self::ProtocolUnreachable => {
+                "the peer's program has ended: its host reports that it has no SCTP stack"
+            }
+            Self::LowerLayerLost => {
+                "the connection below it, of DTLS or to the daemon, has ended or could not be made"
+            }
+        })
+    }
 }
 
 portable_enum! {

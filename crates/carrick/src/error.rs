@@ -2,7 +2,6 @@
 //!
 //! Each message names the failed parameter or condition and the remedy.
 
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -220,7 +219,7 @@ pub enum SendError {
         limit: usize,
     },
     /// The association has ended.
-    #[error("the association has ended: {}", describe(.0))]
+    #[error("the association has ended: {0}")]
     Ended(CloseReason),
     /// The endpoint is closed.
     #[error("the endpoint is closed: bind another one")]
@@ -244,7 +243,7 @@ pub enum TrySendError {
 #[non_exhaustive]
 pub enum RecvError {
     /// The association did not end gracefully.
-    #[error("the association has ended: {}", describe(.0))]
+    #[error("the association has ended: {0}")]
     Ended(CloseReason),
     /// The endpoint is closed.
     #[error("the endpoint is closed: bind another one")]
@@ -318,7 +317,7 @@ pub enum OperationError {
     #[error("the protection in force is not a {0}: request the type that the offer begins")]
     OtherProtection(&'static str),
     /// The association has ended.
-    #[error("the association has ended: {}", describe(.0))]
+    #[error("the association has ended: {0}")]
     Ended(CloseReason),
     /// The endpoint is closed.
     #[error("the endpoint is closed: bind another one")]
@@ -372,11 +371,6 @@ impl ProtocolRefusal for KeyError {
     }
 }
 
-/// Returns a reason in words.
-pub(crate) fn describe(reason: &CloseReason) -> impl fmt::Display + '_ {
-    Described(reason)
-}
-
 /// Returns the reason for which a set-up failed, in words.
 fn describe_set_up(reason: &CloseReason) -> String {
     match reason {
@@ -388,38 +382,7 @@ fn describe_set_up(reason: &CloseReason) -> String {
         CloseReason::AbortedByPeer(cause) if *cause == AbortCause::NONE => {
             "nothing listens on that SCTP port of the peer: check the port".into()
         }
-        reason => describe(reason).to_string(),
-    }
-}
-struct Described<'a>(&'a CloseReason);
-
-impl fmt::Display for Described<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            CloseReason::Shutdown => f.write_str("it was shut down"),
-            CloseReason::AbortedByUser => f.write_str("this side aborted it"),
-            CloseReason::AbortedByPeer(cause) => write!(f, "the peer aborted it: {cause}"),
-            CloseReason::AbortedByProtocol(cause) => {
-                write!(f, "the peer broke the protocol: {cause}")
-            }
-            CloseReason::SetupTimedOut => {
-                f.write_str("the peer does not answer: check its address, port and transport")
-            }
-            CloseReason::StaleCookie => f.write_str(
-                "the peer's cookies are stale on arrival: the round trip exceeds their lifetime",
-            ),
-            CloseReason::PeerUnreachable => {
-                f.write_str("the peer no longer answers on any of its addresses")
-            }
-            CloseReason::ShutdownTimedOut => f.write_str("the peer did not finish the shutdown"),
-            CloseReason::ProtocolUnreachable => f.write_str(
-                "the peer's program has ended: its host reports that it has no SCTP stack",
-            ),
-            CloseReason::LowerLayerLost => f.write_str(
-                "the connection below it, of DTLS or to the daemon, has ended or could not be made",
-            ),
-            reason => write!(f, "it ended: {reason:?}"),
-        }
+        reason => reason.to_string(),
     }
 }
 

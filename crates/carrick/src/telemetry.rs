@@ -11,7 +11,6 @@ pub(crate) fn report(id: AssociationId, event: &Event) {
             tracing::info!(target: "carrick", ?id, ?peer_addresses, "association established");
         }
         Event::Closed(reason) => {
-            let reason = crate::error::describe(reason);
             tracing::info!(target: "carrick", ?id, %reason, "association ended");
         }
         Event::PathFailed(path) => {

@@ -219,7 +219,7 @@ fn of(plan: &LoadPlan, done: &LoadReport) -> Report {
             suppressed: measures.suppressed,
             not_taken: measures.not_taken,
             expired: measures.expired,
-            first: done.failure.as_ref().map(|failure| format!("{failure:?}")),
+            first: done.failure.as_ref().map(ToString::to_string),
         },
     }
 }

@@ -22,11 +22,13 @@ enum RequestPurpose {
 }
 
 /// First failure of a load.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LoadFailure {
     /// A request was refused.
+    #[error("refused: {}", .0.text())]
     Refused(NegativeReply),
     /// The session is over.
+    #[error("the session is over")]
     Closed,
 }
 

@@ -603,7 +603,7 @@ impl Application for SctpProgram {
                     state.lost.get_or_insert(now.as_nanos());
                     if self.sessions[session].carried.is_some() {
                         self.failure
-                            .get_or_insert_with(|| format!("the association ended: {reason:?}"));
+                            .get_or_insert_with(|| format!("the association ended: {reason}"));
                     }
                     self.handle_association(now, endpoint, session, None);
                 }

@@ -133,7 +133,7 @@ impl LoadAgent {
                 AgentEvent::Opened(_) => self.generator.start(now, &mut self.agent),
                 AgentEvent::Closed(reason) => {
                     self.failure
-                        .get_or_insert_with(|| format!("session: {reason:?}"));
+                        .get_or_insert_with(|| format!("session: {reason}"));
                 }
                 _ => {}
             }
