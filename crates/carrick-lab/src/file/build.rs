@@ -15,6 +15,7 @@ use carrick_netsim::{
 };
 use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
 
+use super::live::Carrier;
 use super::measure::FlowRecord;
 use super::model::{
     Change, ChangeAction, Flow, Layer, Mobility, Model, Node, NodeStack, Pattern, ReceiverSpeed,
@@ -273,8 +274,8 @@ impl<'m> Parts<'m> {
                 .map_err(|error| error.to_string())?;
             let program = match &node.kind {
                 NodeStack::Router => None,
-                NodeStack::Live(carrier) => {
-                    let name = carrier.suffix();
+                NodeStack::Live(_) | NodeStack::Dtls(_) => {
+                    let name = node.kind.real_time_only().map_or("", Carrier::suffix);
                     return Err(format!("stack \"{name}\" runs in real time only"));
                 }
                 NodeStack::Sctp(config) => Some(moving(self.sctp(number, config)?, mobile, random)),

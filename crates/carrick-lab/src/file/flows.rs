@@ -78,7 +78,7 @@ fn check(
     parts: &Parts,
     before: &[Flow],
 ) -> Result<(), FileError> {
-    use NodeStack::{Live, Sctp, Tcp, Udp};
+    use NodeStack::{Dtls, Live, Sctp, Tcp, Udp};
     let uses = |end: usize| {
         let mut others = before.iter().filter(|other| other.active);
         others.any(|other| other.ends.contains(&end))
@@ -111,11 +111,11 @@ fn check(
         {
             "layer: \"m2pa-links\" needs two hosts with two addresses each"
         }
-        [Tcp(_), Tcp(_)] | [Udp, Udp] | [Live(_), Live(_)] if is_layered => {
-            "layer: M3UA and M2PA need hosts with SCTP"
+        [Tcp(_), Tcp(_)] | [Udp, Udp] | [Live(_), Live(_)] | [Dtls(_), Dtls(_)] if is_layered => {
+            "layer: M3UA and M2PA need hosts with stack \"sctp\""
         }
-        [Udp, Udp] | [Live(_), Live(_)] if flow.is_simco() => {
-            "kind: SIMCO needs hosts with SCTP or TCP"
+        [Udp, Udp] | [Live(_), Live(_)] | [Dtls(_), Dtls(_)] if flow.is_simco() => {
+            "kind: SIMCO needs hosts with stack \"sctp\" or \"tcp\""
         }
         [Tcp(_), Tcp(_)] if flow.active && flow.ends.into_iter().any(uses) => {
             "a host with TCP supports one flow: add hosts"
@@ -131,7 +131,7 @@ fn check(
         [Udp, Udp] if flow.size as u64 > LARGEST_DATAGRAM => {
             "size: a datagram contains at most 60000 bytes"
         }
-        [Sctp(_), Sctp(_)] | [Tcp(_), Tcp(_)] | [Udp, Udp] => return Ok(()),
+        [Sctp(_), Sctp(_)] | [Dtls(_), Dtls(_)] | [Tcp(_), Tcp(_)] | [Udp, Udp] => return Ok(()),
         [Live(one), Live(other)] if one == other => return Ok(()),
         _ => "from and to: expected two hosts with the same stack",
     };

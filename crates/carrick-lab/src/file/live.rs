@@ -18,8 +18,8 @@ use super::run::{self, Extras, columns};
 use super::sweep;
 use crate::error::LabError;
 use crate::live::{
-    self, BuildWorld, Connection, ExternalFlow, MultipathTcp, PacketData, PacketRecording, Program,
-    RunRecord, Stack,
+    self, Below, BuildWorld, Connection, ExternalFlow, MultipathTcp, PacketData, PacketRecording,
+    Program, RunRecord, Stack,
 };
 use crate::options::RunOptions;
 use carrick_hosts::tcp::{Segment, TcpConfig, TcpCongestion};
@@ -98,6 +98,7 @@ impl LiveCells {
 pub(super) enum Carrier {
     Udp,
     PlainIp,
+    Dtls,
     /// TCP of the kernel with this congestion control.
     Kernel(&'static str),
     /// Multipath TCP of the kernel.
@@ -126,6 +127,7 @@ impl Carrier {
         match self {
             Self::Udp => "udp",
             Self::PlainIp => "raw",
+            Self::Dtls => "dtls",
             Self::Kernel(congestion) => congestion,
             Self::Multipath(_) => "mptcp",
             Self::Quic => "quic",
@@ -137,6 +139,7 @@ impl Carrier {
         match self {
             Self::Udp => "in UDP".into(),
             Self::PlainIp => "on IP".into(),
+            Self::Dtls => "over DTLS".into(),
             Self::Kernel(congestion) => format!("TCP of the kernel ({congestion})"),
             Self::Multipath(_) => "Multipath TCP of the kernel".into(),
             Self::Quic => "QUIC".into(),
@@ -157,10 +160,8 @@ pub(super) struct LiveCell {
 impl LiveCell {
     /// Returns the stack of a flow: another than that of the cell, if its hosts have one without a simulation.
     fn carrier_of(&self, model: &Model, flow: &Flow) -> Carrier {
-        match model.nodes[flow.ends[0]].kind {
-            NodeStack::Live(carrier) => carrier,
-            _ => self.carrier,
-        }
+        let own = model.nodes[flow.ends[0]].kind.real_time_only();
+        own.unwrap_or(self.carrier)
     }
 }
 
@@ -203,9 +204,10 @@ impl ScenarioFile {
             let model = &self.cells[cell].1;
             let flows = self.live_flows(model)?;
             let first = &model.flows[flows[0]];
-            let mut carriers = match model.nodes[first.ends[0]].kind {
-                NodeStack::Tcp(_) => Vec::new(),
-                NodeStack::Live(carrier) => vec![carrier],
+            let kind = &model.nodes[first.ends[0]].kind;
+            let mut carriers = match (kind, kind.real_time_only()) {
+                (NodeStack::Tcp(_), _) => Vec::new(),
+                (_, Some(carrier)) => vec![carrier],
                 _ if live.alone => vec![Carrier::PlainIp],
                 _ => vec![Carrier::Udp, Carrier::PlainIp],
             };
@@ -480,9 +482,17 @@ impl ScenarioFile {
                     streams: flow.streams,
                 })
             }
+            (NodeStack::Dtls(config), _) => Stack::Sctp {
+                below: Below::Dtls,
+                port,
+                config: config.clone(),
+            },
             // Beside a flow that the kernel's TCP carries, the other flows stay on SCTP.
             (NodeStack::Sctp(config), _) if !is_kernel || !is_replaced => Stack::Sctp {
-                encapsulated: carrier == Carrier::Udp,
+                below: match carrier {
+                    Carrier::Udp => Below::Udp,
+                    _ => Below::Ip,
+                },
                 port,
                 config: config.clone(),
             },

@@ -66,11 +66,24 @@ pub(super) enum NodeStack {
     #[default]
     Router,
     Sctp(Box<AssociationConfig>),
+    /// SCTP over DTLS, in real time only.
+    Dtls(Box<AssociationConfig>),
     /// Settings whose address and seed a run sets.
     Tcp(TcpConfig),
     Udp,
     /// Stack of live hosts that has no simulation.
     Live(Carrier),
+}
+
+impl NodeStack {
+    /// Returns the stack of live runs if it has no simulation.
+    pub(super) fn real_time_only(&self) -> Option<Carrier> {
+        match self {
+            Self::Live(carrier) => Some(*carrier),
+            Self::Dtls(_) => Some(Carrier::Dtls),
+            Self::Router | Self::Sctp(_) | Self::Tcp(_) | Self::Udp => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -188,7 +188,8 @@ fn host(
     section.value("tcp", |item| {
         item.table(|section| read_tcp(section, &mut tcp))
     })?;
-    let sctp = NodeStack::Sctp(Box::new(association));
+    let association = Box::new(association);
+    let sctp = NodeStack::Sctp(association.clone());
     let mut multipath = MultipathTcp {
         backup: true,
         stale_loss_count: 4,
@@ -201,12 +202,13 @@ fn host(
     })?;
     let live = Carrier::without_simulation(multipath);
     let live = live.map(|carrier| (carrier.suffix(), NodeStack::Live(carrier)));
-    let simulated = [
+    let named = [
         ("sctp", sctp.clone()),
+        (Carrier::Dtls.suffix(), NodeStack::Dtls(association)),
         ("tcp", NodeStack::Tcp(tcp)),
         ("udp", NodeStack::Udp),
     ];
-    let choices: Vec<_> = simulated.into_iter().chain(live).collect();
+    let choices: Vec<_> = named.into_iter().chain(live).collect();
     let node = Node {
         name: name.into(),
         kind: section.value_or("stack", sctp, |item| item.choice(&choices))?,

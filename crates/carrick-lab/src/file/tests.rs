@@ -540,6 +540,16 @@ fn requests_are_answered_over_sctp_and_over_tcp() {
 }
 
 #[test]
+fn stacks_without_a_simulation_are_named() {
+    for stack in ["dtls", "quic"] {
+        let file = parse(&between(stack, "kind = \"bulk\""));
+        let error = file.run(&RunOptions::default(), &Silent).unwrap_err();
+        let text = format!("stack \"{stack}\" runs in real time only");
+        assert!(error.to_string().contains(&text), "{error}");
+    }
+}
+
+#[test]
 fn datagrams_have_the_delay_of_the_link() {
     let rows = measured(&between(
         "udp",

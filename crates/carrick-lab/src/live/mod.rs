@@ -123,8 +123,8 @@ pub struct LiveWorld {
 pub enum Stack {
     /// SCTP of this project.
     Sctp {
-        /// Encapsulates SCTP in UDP (RFC 6951) instead of using plain IP.
-        encapsulated: bool,
+        /// Layer below SCTP.
+        below: Below,
         /// SCTP port of both hosts.
         port: u16,
         /// Parameters of the association at both ends. The first address of the peer is set as
@@ -155,6 +155,18 @@ pub enum Stack {
     },
     /// Program of another stack, which sends and receives numbered messages itself.
     Program(ExternalFlow),
+}
+
+/// Layer below SCTP in a live run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Below {
+    /// Plain IP.
+    Ip,
+    /// UDP (RFC 6951).
+    Udp,
+    /// DTLS on UDP (RFC 8261), between the first addresses. The hosts have self-signed certificates, whose fingerprints
+    /// they know.
+    Dtls,
 }
 
 /// Path management of Multipath TCP in the kernel.

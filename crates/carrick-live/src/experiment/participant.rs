@@ -50,8 +50,8 @@ pub(crate) struct RunState {
     deadline: Instant,
     /// Time from the start of the programs after which the run ends.
     limit: Duration,
-    /// Certificate of a server of QUIC, which its client trusts.
-    pub(crate) certificate: OnceLock<CertificateDer<'static>>,
+    /// For each host: its certificate, which the peer trusts.
+    certificates: Vec<OnceLock<CertificateDer<'static>>>,
     /// For each flow: the server accepts connections.
     listening: Vec<AtomicBool>,
     /// For each flow: the connection is set up.
@@ -83,7 +83,7 @@ impl RunState {
             epoch,
             deadline: Instant::now() + MAX_SET_UP,
             limit,
-            certificate: OnceLock::new(),
+            certificates: (0..2 * flows).map(|_| OnceLock::new()).collect(),
             listening: flags(flows),
             connected: flags(flows),
             done: flags(2 * flows),
@@ -212,6 +212,25 @@ impl Participant {
 
     fn flow(&self) -> usize {
         self.number / 2
+    }
+
+    /// Publishes the certificate of this host to its peer, as signalling does (RFC 8122).
+    pub(crate) fn set_certificate(&self, state: &RunState, own: CertificateDer<'static>) {
+        state.certificates[self.number].get_or_init(|| own);
+    }
+
+    /// Waits until the peer's certificate is known.
+    pub(crate) async fn certificate_of_peer(
+        &self,
+        state: &RunState,
+    ) -> Result<CertificateDer<'static>, ParticipantError> {
+        loop {
+            if let Some(certificate) = state.certificates[self.number ^ 1].get() {
+                return Ok(certificate.clone());
+            }
+            state.check()?;
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
     }
 
     /// Reports that the server accepts connections.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 use carrick_lab::live::{ReadMode, Stack};
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
+use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::rustls::{self, RootCertStore};
 use quinn::{
     ClientConfig, Connection, Endpoint, EndpointConfig, RecvStream, SendStream, ServerConfig,
@@ -181,8 +181,9 @@ async fn accept(
 ) -> Result<(Endpoint, Connection), ParticipantError> {
     let made = rcgen::generate_simple_self_signed([NAME.into()])?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    let certificate = state.certificate.get_or_init(|| made.cert.into());
-    let config = ServerConfig::with_single_cert(vec![certificate.clone()], key.into())?;
+    let certificate = CertificateDer::from(made.cert);
+    participant.set_certificate(state, certificate.clone());
+    let config = ServerConfig::with_single_cert(vec![certificate], key.into())?;
     let endpoint = endpoint(local, Some(config))?;
     participant.set_listening(state);
     loop {
@@ -205,8 +206,7 @@ async fn connect(
 ) -> Result<(Endpoint, Connection), ParticipantError> {
     participant.wait_for_server(state).await?;
     let mut roots = RootCertStore::empty();
-    let certificate = state.certificate.get().cloned();
-    roots.add(certificate.unwrap_or_else(|| Vec::new().into()))?;
+    roots.add(participant.certificate_of_peer(state).await?)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let crypto = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?

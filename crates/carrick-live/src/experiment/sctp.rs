@@ -4,11 +4,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use carrick::dtls::{Certificate, DtlsConfig, Fingerprint, Trust};
 use carrick::{
     AddressEvent, Association, Config, Endpoint, Event, Events, Notification, Ppid, RecvError,
     SendError, SendHalf, SendOptions, StreamId, TrySendError,
 };
-use carrick_lab::live::{ReadMode, Stack};
+use carrick_lab::live::{Below, ReadMode, Stack};
 
 use super::participant::{MAX_WAIT, Participant, ParticipantError, ParticipantResult, RunState};
 use super::timer::PreciseTimer;
@@ -21,6 +22,14 @@ pub(crate) async fn run(
     mut participant: Participant,
     state: &RunState,
 ) -> Result<ParticipantResult, ParticipantError> {
+    if let Stack::Sctp {
+        below: Below::Dtls, ..
+    } = participant.stack
+    {
+        // A session has one address of each side.
+        participant.addresses.truncate(1);
+        participant.peers.truncate(1);
+    }
     let mut association = connect(&participant, state).await?;
     verify(&participant, state, &association).await?;
     let streams = association
@@ -150,7 +159,7 @@ async fn connect(
     state: &RunState,
 ) -> Result<Association, ParticipantError> {
     let Stack::Sctp {
-        encapsulated,
+        below,
         port,
         config,
     } = &participant.stack
@@ -163,10 +172,16 @@ async fn connect(
         .iter()
         .copied()
         .filter(|_| !participant.roams);
-    let endpoint = if *encapsulated {
-        Config::udp(addresses)
-    } else {
-        Config::raw(addresses)
+    let endpoint = match below {
+        Below::Ip => Config::raw(addresses),
+        Below::Udp => Config::udp(addresses),
+        Below::Dtls => {
+            let certificate = Certificate::generate()?;
+            participant.set_certificate(state, certificate.der().to_vec().into());
+            let peer = participant.certificate_of_peer(state).await?;
+            let trust = Trust::fingerprint(Fingerprint::of(&peer));
+            Config::udp(addresses).dtls(DtlsConfig::new(certificate, trust))
+        }
     };
     let mut endpoint = endpoint
         .port(*port)
@@ -203,6 +218,10 @@ async fn verify(
         let paths = association.paths().await?;
         let confirmed = paths.iter().filter(|path| path.status.confirmed).count();
         if confirmed == participant.peers.len() {
+            // The only path is the primary one.
+            if confirmed == 1 {
+                return Ok(());
+            }
             let first = paths
                 .iter()
                 .find(|path| Some(&path.remote) == participant.peers.first());

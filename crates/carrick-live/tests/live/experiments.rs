@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carrick_lab::file::Experiment;
 use carrick_lab::live::{
-    Connection, LivePlan, LiveRun, LiveWorld, MultipathTcp, OutgoingMessage, PacketData,
+    Below, Connection, LivePlan, LiveRun, LiveWorld, MultipathTcp, OutgoingMessage, PacketData,
     PacketRecording, Program, RunOutcome, RunRecord, Stack,
 };
 use carrick_lab::{LiveResult, RunOptions};
@@ -140,9 +140,9 @@ fn world(breaks: bool) -> Result<LiveWorld, ConfigError> {
     })
 }
 
-fn sctp(encapsulated: bool) -> Stack {
+fn sctp(below: Below) -> Stack {
     Stack::Sctp {
-        encapsulated,
+        below,
         port: 5001,
         config: Box::new(AssociationConfig::rfc9260().with(|c| {
             c.timers.rto_initial = Duration::from_millis(200);
@@ -282,8 +282,8 @@ fn packets(record: &RunRecord) -> [Vec<u64>; 2] {
 fn packets_of_every_stack_are_recorded() {
     let names = ["udp", "raw", "reno", "cubic", "bbr"];
     let stacks = [
-        sctp(true),
-        sctp(false),
+        sctp(Below::Udp),
+        sctp(Below::Ip),
         tcp("reno"),
         tcp("cubic"),
         tcp("bbr"),
@@ -331,7 +331,7 @@ fn packets_of_every_stack_are_recorded() {
 #[ignore = "needs root"]
 fn data_uses_the_other_path_after_a_failure() {
     // The receiver sets the association up.
-    let (outcomes, _) = outcomes(vec![flow("breaks", sctp(true), 1, true)]);
+    let (outcomes, _) = outcomes(vec![flow("breaks", sctp(Below::Udp), 1, true)]);
     let record = record(&outcomes[0]);
     check_messages(record);
     assert!(record.timeouts > 0);
@@ -345,6 +345,20 @@ fn data_uses_the_other_path_after_a_failure() {
         paths(COUNT - 1).contains(&1),
         "the first path has failed at the end"
     );
+}
+
+#[test]
+#[ignore = "needs root"]
+fn dtls_hides_the_chunks_of_an_association() {
+    let runs = [("dtls", Below::Dtls), ("udp", Below::Udp)];
+    let runs = runs.map(|(name, below)| flow(name, sctp(below), 0, false));
+    let (outcomes, _) = outcomes(runs.into());
+    let [hidden, plain] = [0, 1].map(|run| record(&outcomes[run]));
+    check_messages(hidden);
+    check_messages(plain);
+    assert!(!plain.seen.is_empty());
+    // No packet on the links of the other association has a DATA chunk that can be read.
+    assert_eq!(hidden.seen.len(), 0);
 }
 
 #[test]
@@ -457,11 +471,11 @@ fn stop_and_check(scenario: &str, runs: Vec<LiveRun>) {
 fn stopped_runs_leave_no_network() {
     let long = LiveRun {
         flows: vec![connection(
-            sctp(true),
+            sctp(Below::Udp),
             0,
             [Box::<TestSource>::default(), Box::<TestSink>::default()],
         )],
-        ..flow("stop", sctp(true), 0, false)
+        ..flow("stop", sctp(Below::Udp), 0, false)
     };
     stop_and_check("stop", vec![long]);
     for name in ["overhead", "mobile-ip"] {
