@@ -25,7 +25,11 @@ class Missing(Exception):
 
 
 def hardware_address(nic):
-    """Returns a MAC address derived from the IP address: one that changes between boots leaves stale ARP entries."""
+    """Returns the MAC address of a device, derived from the IP address if it has none: one that changes between boots
+    leaves stale ARP entries.
+    """
+    if "mac" in nic:
+        return nic["mac"]
     octets = nic["addresses"][0].partition("/")[0].split(".")
     return "02:00:" + ":".join(f"{int(octet):02x}" for octet in octets)
 
@@ -65,8 +69,17 @@ class Guest:
 
     def stop(self):
         """Asks the program to end."""
+        self._write_line("stop")
+
+    def configure(self, commands):
+        """Runs commands of `ip` in the guest, which reads them from a file: the console is for short lines."""
+        with tempfile.NamedTemporaryFile("w", dir=self._scratch.name, delete=False) as batch:
+            batch.writelines(f"{command}\n" for command in commands)
+        self._write_line(f"ip -batch {batch.name}")
+
+    def _write_line(self, line):
         try:
-            self.process.stdin.write(b"stop\n")
+            self.process.stdin.write(f"{line}\n".encode())
             self.process.stdin.flush()
         except OSError:
             pass

@@ -2,7 +2,8 @@
 """PID 1 of the guest: boots user-mode Linux on the host's files and runs one program.
 
 What to do comes in the environment variable CARRICK_GUEST (base64 of JSON), which the kernel hands over from
-its command line. A line "stop" on the console becomes SIGTERM for the program. The last line is "EXIT status".
+its command line. A line "stop" on the console becomes SIGTERM for the program, and a line that begins with "ip" is run. The last line is
+"EXIT status".
 """
 
 import base64
@@ -78,10 +79,14 @@ def network(guest):
     sysctl("sctp/udp_port", guest["encaps_port"])
 
 
-def pass_on_stop(child):
+def obey(child):
+    """Carries out the lines of the console."""
     for line in sys.stdin:
-        if line.strip() == "stop":
+        words = line.split()
+        if words == ["stop"]:
             child.send_signal(signal.SIGTERM)
+        elif words[:1] == ["ip"]:
+            subprocess.run(words, check=False, stdin=subprocess.DEVNULL)
 
 
 def main():
@@ -93,7 +98,7 @@ def main():
     socket.sethostname("guest")
     network(guest)
     child = subprocess.Popen(guest["program"], stdin=subprocess.DEVNULL)
-    threading.Thread(target=pass_on_stop, args=(child,), daemon=True).start()
+    threading.Thread(target=obey, args=(child,), daemon=True).start()
     return child.wait()
 
 

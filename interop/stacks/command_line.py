@@ -30,6 +30,8 @@ def parse(program, version, arguments=None):
         sub.add_argument("--local", type=_addresses, required=True)
         sub.add_argument("--port", type=_number(1, 65535), required=True)
         sub.add_argument("--count", type=_number(1, 2**32), required=True)
+        if program == "linux-sctp":
+            sub.add_argument("--follow", action="store_true")
         sub.add_argument("--path-max-retrans", type=_number(0, 65535))
         sub.add_argument("--pf-max-retrans", type=_number(0, 65535))
         for bound in ("min", "max", "initial"):

@@ -60,7 +60,8 @@ def open_socket(options):
         thresholds = struct.pack("=i4x128sHH4x", 0, bytes(128), options.path_max_retrans or 0, options.pf_max_retrans)
         sock.setsockopt(sctp.SOL_SCTP, SCTP_PEER_ADDR_THLDS, thresholds)
     sock.setblocking(True)
-    sctp.bind(sock, options.local, options.port if options.role == "receive" else 0)
+    # The kernel follows the addresses of sockets without one.
+    sctp.bind(sock, [] if options.follow else options.local, options.port if options.role == "receive" else 0)
     return sock
 
 

@@ -6,7 +6,8 @@ Boots user-mode Linux in this network namespace, and passes the packets of the -
     device of the address --- routes of this namespace --- tap --- eth0, eth1 of the guest
 
 The guest has the addresses themselves. No packet is translated, and no connection is tracked. For the time of the run
-they are not addresses of this namespace: a route to the tap replaces the one that delivers to this host.
+they are not addresses of this namespace: a route to the tap replaces the one that delivers to this host. With --follow
+the guest gets the addresses that this namespace gets, and loses those that it loses.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -29,6 +31,11 @@ from guest import KERNEL, Guest, Missing, hardware_address  # noqa: E402
 ROUTER, ROUTER_MAC = "169.254.0.1", "02:00:a9:fe:00:01"
 # Seconds that the guest has to end by itself after SIGTERM; it may still be booting, which takes two.
 STOP_TIME = 3
+# Addresses that a host which changes them may have at a time, and the switches of dynamic address reconfiguration (RFC 5061).
+FOLLOWED = 2
+FOLLOWING = ("addip_enable", "addip_noauth_enable", "default_auto_asconf")
+# Group of netlink messages about addresses of IPv4 (<linux/rtnetlink.h>).
+RTMGRP_IPV4_IFADDR = 0x10
 
 
 class NetworkError(Exception):
@@ -65,40 +72,81 @@ def device_of(address):
 class GuestPath:
     """Tap device that carries the packets of one address between this namespace and the guest."""
 
-    def __init__(self, number, address, stack):
+    def __init__(self, number, stack):
         """Configures this namespace; `stack` reverts it."""
-        self.address, self.number = address, number
-        self.device = device_of(address)
+        self.number, self.stack = number, stack
+        self.address = self.device = None
         self.tap = f"guest{number}"
-        self.nic = {"tap": self.tap, "addresses": [f"{address}/32"]}
+        self.nic = {"tap": self.tap, "addresses": [], "mac": f"02:00:00:00:00:{number:02x}"}
         # A run that was killed may have left the device.
         with contextlib.suppress(NetworkError):
             ip("link", "delete", self.tap)
         ip("tuntap", "add", self.tap, "mode", "tap")
         stack.callback(ip, "link", "delete", self.tap)
         ip("link", "set", self.tap, "address", ROUTER_MAC, "addrgenmode", "none", "up")
-        ip("neighbour", "add", address, "lladdr", hardware_address(self.nic), "dev", self.tap, "nud", "permanent")
         # The guest sends from an address of this namespace.
         switch_on(f"conf/{self.tap}/accept_local", stack)
-        # ARP requests for the address are still answered on its device.
-        switch_on(f"conf/{self.device}/proxy_arp", stack)
-        ip("route", "replace", f"{address}/32", "dev", self.tap, "table", "local")
-        stack.callback(
-            ip, "route", "replace", "local", address, "dev", self.device, "table", "local", "proto", "kernel", "scope", "host",
-            "src", address,
-        )
+        stack.callback(self.give_back)
 
-    def guest_commands(self):
-        """Returns commands of `ip` for the guest: the routes of the device, and packets from the address leave by its tap."""
+    def carry(self, address):
+        """Passes the packets of this address to the guest. Returns the commands of `ip` that give it the address, the routes of
+        the address's device, and a rule by which packets from the address leave by its tap.
+        """
+        self.device, self.address = device_of(address), address
+        ip("neighbour", "replace", address, "lladdr", hardware_address(self.nic), "dev", self.tap, "nud", "permanent")
+        # ARP requests for the address are still answered on its device.
+        switch_on(f"conf/{self.device}/proxy_arp", self.stack)
+        ip("route", "replace", f"{address}/32", "dev", self.tap, "table", "local")
         device, table = f"eth{self.number}", 100 + self.number
         via = f"via {ROUTER} dev {device} onlink"
         known = json.loads(ip("-json", "-4", "route", "show", "table", "main", "dev", self.device))
         return [
-            f"neighbour add {ROUTER} lladdr {ROUTER_MAC} dev {device} nud permanent",
-            f"route add default {via} table {table}",
-            f"rule add from {self.address} table {table}",
-            *(f"route add {route['dst']} {via}" for route in known),
+            f"neighbour replace {ROUTER} lladdr {ROUTER_MAC} dev {device} nud permanent",
+            f"route replace default {via} table {table}",
+            f"rule add from {address} table {table}",
+            *(f"route replace {route['dst']} {via}" for route in known),
+            # Routes that come after the address, which may be its only ones.
+            f"route replace default {via} metric {table}",
+            f"address add {address}/32 dev {device}",
         ]
+
+    def leave(self):
+        """Ends the carriage of an address that this namespace has no longer. Returns the commands of `ip` for the guest."""
+        address, self.address = self.address, None
+        with contextlib.suppress(NetworkError):
+            ip("route", "delete", f"{address}/32", "dev", self.tap, "table", "local")
+        return [
+            f"address delete {address}/32 dev eth{self.number}",
+            f"rule delete from {address} table {100 + self.number}",
+            f"route flush dev eth{self.number} table main",
+        ]
+
+    def give_back(self):
+        """Makes the address one of this namespace again."""
+        if self.address:
+            ip(
+                "route", "replace", "local", self.address, "dev", self.device, "table", "local", "proto", "kernel", "scope", "host",
+                "src", self.address,
+            )
+
+
+def follow(paths, guest, stack):
+    """Gives the guest the changes of the addresses of this namespace, on a thread."""
+    changes = stack.enter_context(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
+    changes.bind((0, RTMGRP_IPV4_IFADDR))
+
+    def watch():
+        while changes.recv(1 << 16):
+            present = [own["local"] for link in json.loads(ip("-json", "-4", "address", "show", "scope", "global")) for own in link["addr_info"]]
+            for path in paths:
+                if path.address and path.address not in present:
+                    guest.configure(path.leave())
+            carried = [path.address for path in paths]
+            free = [path for path in paths if not path.address]
+            for path, address in zip(free, [own for own in present if own not in carried]):
+                guest.configure(path.carry(address))
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 class GuestRun:
@@ -119,14 +167,22 @@ class GuestRun:
     def run(self, options, arguments):
         """Returns the exit status."""
         with contextlib.ExitStack() as stack:
-            paths = [GuestPath(number, address, stack) for number, address in enumerate(options.local)]
+            # The devices of a guest are those of its boot.
+            count = max(len(options.local), FOLLOWED) if options.follow else len(options.local)
+            paths = [GuestPath(number, stack) for number in range(count)]
+            commands = [command for path, address in zip(paths, options.local) for command in path.carry(address)]
             switch_on("ip_forward", stack)
             # The guest reads the files of this host.
             batch = stack.enter_context(tempfile.NamedTemporaryFile("w", prefix="linux-sctp-"))
-            batch.writelines(f"{command}\n" for path in paths for command in path.guest_commands())
+            batch.writelines(f"{command}\n" for command in commands)
             batch.flush()
             program = [sys.executable, "-B", os.path.join(HERE, "linux_guest.py"), *arguments]
-            self.guest = Guest(program, [path.nic for path in paths], commands=[["ip", "-batch", batch.name]], extensions=())
+            self.guest = Guest(
+                program, [path.nic for path in paths], commands=[["ip", "-batch", batch.name]],
+                extensions=FOLLOWING if options.follow else (),
+            )
+            if options.follow:
+                follow(paths, self.guest, stack)
             if self.stopped:
                 self.stop()
             with contextlib.closing(self.guest.lines()) as lines:

@@ -56,8 +56,8 @@ def problems(lines, count, streams):
 class Program:
     """Sender or receiver in a namespace, its lines read while it runs."""
 
-    def __init__(self, network, side, stack, *arguments):
-        local = ",".join(address(side, path) for path in (0, 1))
+    def __init__(self, network, side, stack, *arguments, local=None):
+        local = ",".join(local or [address(side, path) for path in (0, 1)])
         role, *rest = map(str, arguments)
         command = [os.path.join(PROGRAMS, stack), role, "--local", local, "--port", PORT, *rest]
         self.lines, self.notes, self._arrived = [], "", queue.Queue()
@@ -174,6 +174,24 @@ class Deliveries(unittest.TestCase):
                 network.cut(0)
                 receiver.wait_for_lines(270)
                 self.assertGreater(network.counted("cut0"), 0)
+
+
+    def test_linux_follows_the_addresses_of_its_host(self):
+        first, second = address("b", 0), address("b", 1)
+        with Network() as network:
+            ip = ["ip", "netns", "exec", network.namespace["b"], "ip", "address"]
+            run(*ip, "delete", f"{second}/24", "dev", "eth1")
+            shared = "--count", 600, "--follow"
+            receiver = Program(network, "b", "linux-sctp", "receive", *shared, local=[first])
+            with receiver, Program(
+                network, "a", "linux-sctp", "send", "--peer", first, "--size", 250, "--interval-us", 5000, "--streams", 1, *shared,
+            ) as sender:
+                receiver.wait_for_lines(20)
+                run(*ip, "add", f"{second}/24", "dev", "eth1")
+                receiver.wait_for_lines(200)
+                run(*ip, "delete", f"{first}/24", "dev", "eth0")
+                self.assertEqual((receiver.wait(), sender.wait()), (0, 0), receiver.notes + sender.notes)
+                self.assertEqual(problems(receiver.lines, 600, 1), [], receiver.notes + sender.notes)
 
 
 class Ends(unittest.TestCase):
