@@ -148,19 +148,23 @@ class Capture:
              "-N", "200000", "-C", "268435456", "-w", file],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True,
         )
-        deadline = time.monotonic() + 10
-        while not (os.path.exists(file) and os.path.getsize(file) > 0):
+        deadline = time.monotonic() + 60
+        while self._size() == 0:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 raise PeerFailed(f"dumpcap does not capture; see {file}.log")
             time.sleep(0.02)
+
+    def _size(self):
+        """Returns the size of the file, 0 before dumpcap has made it."""
+        return os.path.getsize(self.file) if os.path.exists(self.file) else 0
 
     def stop(self):
         """Ends the capture; what is still in its buffer is written."""
         if self.process.poll() is None:
             # Until the file has not grown for a while.
             size, deadline = -1, time.monotonic() + 10
-            while size != (size := os.path.getsize(self.file)) and time.monotonic() < deadline:
+            while size != (size := self._size()) and time.monotonic() < deadline:
                 time.sleep(0.3)
             self.process.send_signal(signal.SIGINT)
             try:

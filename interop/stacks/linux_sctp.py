@@ -11,6 +11,7 @@ the guest gets the addresses that this namespace gets, and loses those that it l
 """
 
 import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -135,16 +136,30 @@ def follow(paths, guest, stack):
     changes = stack.enter_context(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
     changes.bind((0, RTMGRP_IPV4_IFADDR))
 
+    def update():
+        links = json.loads(ip("-json", "-4", "address", "show", "scope", "global"))
+        present = [own["local"] for link in links for own in link["addr_info"]]
+        for path in paths:
+            if path.address and path.address not in present:
+                guest.configure(path.leave())
+        carried = [path.address for path in paths]
+        free = [path for path in paths if not path.address]
+        for path, address in zip(free, [own for own in present if own not in carried]):
+            guest.configure(path.carry(address))
+
     def watch():
-        while changes.recv(1 << 16):
-            present = [own["local"] for link in json.loads(ip("-json", "-4", "address", "show", "scope", "global")) for own in link["addr_info"]]
-            for path in paths:
-                if path.address and path.address not in present:
-                    guest.configure(path.leave())
-            carried = [path.address for path in paths]
-            free = [path for path in paths if not path.address]
-            for path, address in zip(free, [own for own in present if own not in carried]):
-                guest.configure(path.carry(address))
+        while True:
+            try:
+                update()
+            except NetworkError as problem:
+                # The address has changed again, which the next message reports.
+                note(problem)
+            try:
+                changes.recv(1 << 16)
+            except OSError as problem:
+                # Lost messages do not matter: all addresses are compared.
+                if problem.errno != errno.ENOBUFS:
+                    return
 
     threading.Thread(target=watch, daemon=True).start()
 

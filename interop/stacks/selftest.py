@@ -175,7 +175,6 @@ class Deliveries(unittest.TestCase):
                 receiver.wait_for_lines(270)
                 self.assertGreater(network.counted("cut0"), 0)
 
-
     def test_linux_follows_the_addresses_of_its_host(self):
         first, second = address("b", 0), address("b", 1)
         with Network() as network:

@@ -163,7 +163,7 @@ fn errors_of_transactions_have_their_location() {
     let udp = FILE.replace("tcp = {", "stack = \"udp\"\ntcp = {");
     let error = ScenarioFile::parse("x.toml", &udp).expect_err("no stack");
     assert!(
-        error.to_string().contains("hosts with SCTP or TCP"),
+        error.to_string().contains("SIMCO needs hosts with stack"),
         "{error}"
     );
 }
