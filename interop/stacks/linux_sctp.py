@@ -35,6 +35,9 @@ STOP_TIME = 3
 # Addresses that a host which changes them may have at a time, and the switches of dynamic address reconfiguration (RFC 5061).
 FOLLOWED = 2
 FOLLOWING = ("addip_enable", "addip_noauth_enable", "default_auto_asconf")
+# Changes of addresses reach sockets half a second later (SCTP_ADDRESS_TICK_DELAY), also those that were opened after the
+# change: their associations stopped.
+SETTLED = [["sleep", "1"]]
 # Group of netlink messages about addresses of IPv4 (<linux/rtnetlink.h>).
 RTMGRP_IPV4_IFADDR = 0x10
 
@@ -193,7 +196,7 @@ class GuestRun:
             batch.flush()
             program = [sys.executable, "-B", os.path.join(HERE, "linux_guest.py"), *arguments]
             self.guest = Guest(
-                program, [path.nic for path in paths], commands=[["ip", "-batch", batch.name]],
+                program, [path.nic for path in paths], commands=[["ip", "-batch", batch.name], *(SETTLED if options.follow else [])],
                 extensions=FOLLOWING if options.follow else (),
             )
             if options.follow:
