@@ -189,6 +189,9 @@ class Deliveries(unittest.TestCase):
                 run(*ip, "add", f"{second}/24", "dev", "eth1")
                 receiver.wait_for_lines(200)
                 run(*ip, "delete", f"{first}/24", "dev", "eth0")
+                # Its packets are not delivered to the guest any more.
+                local = ["ip", "netns", "exec", network.namespace["b"], "ip", "route", "show", "table", "local"]
+                wait_until(lambda: f"{first} dev guest0" not in run(*local))
                 self.assertEqual((receiver.wait(), sender.wait()), (0, 0), receiver.notes + sender.notes)
                 self.assertEqual(problems(receiver.lines, 600, 1), [], receiver.notes + sender.notes)
 

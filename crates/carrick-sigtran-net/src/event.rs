@@ -8,9 +8,7 @@ use std::time::Duration;
 use carrick_sigtran::aspm::asp::AspEvent;
 use carrick_sigtran::aspm::sgp::GatewayEvent;
 use carrick_sigtran::m3ua::route::{Availability, DestinationEvent};
-use carrick_sigtran::m3ua::{
-    AffectedPointCode, M3ua, PointCode, PointCodeFormat, Status, UserCause,
-};
+use carrick_sigtran::m3ua::{AffectedPointCode, M3ua, PointCodeFormat, Status, UserCause};
 use carrick_sigtran::sua::SourceReferenceNumber;
 use carrick_sigtran::sua::connection::ConnectionTableIndication;
 use carrick_sigtran::sua::sgp::RelayError;
@@ -64,7 +62,7 @@ impl<L: SocketLayer> Event<L> {
     pub const fn display(&self, format: PointCodeFormat) -> impl fmt::Display + use<'_, L> {
         Text {
             event: self,
-            format: Some(format),
+            format,
         }
     }
 }
@@ -72,18 +70,14 @@ impl<L: SocketLayer> Event<L> {
 impl<L: SocketLayer> fmt::Display for Event<L> {
     /// Writes the event with point codes as decimal numbers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = Text {
-            event: self,
-            format: None,
-        };
-        text.fmt(f)
+        self.display(PointCodeFormat::NUMBER).fmt(f)
     }
 }
 
 /// Text of an event.
 struct Text<'a, L: SocketLayer> {
     event: &'a Event<L>,
-    format: Option<PointCodeFormat>,
+    format: PointCodeFormat,
 }
 
 impl<L: SocketLayer> fmt::Display for Text<'_, L> {
@@ -181,21 +175,14 @@ fn show_notify(f: &mut fmt::Formatter<'_>, status: Status) -> fmt::Result {
 fn show_destination(
     f: &mut fmt::Formatter<'_>,
     event: &DestinationEvent,
-    format: Option<PointCodeFormat>,
+    format: PointCodeFormat,
 ) -> fmt::Result {
-    let code = |code: PointCode| match format {
-        Some(format) => code.display(format).to_string(),
-        None => code.value().to_string(),
-    };
     let codes = |affected: &[AffectedPointCode]| {
-        let texts: Vec<_> = affected
-            .iter()
-            .map(|affected| match affected.mask {
-                0 => code(affected.point_code),
-                bits => format!("{} (mask of {bits} bits)", code(affected.point_code)),
-            })
-            .collect();
-        texts.join(", ")
+        let one = |own: &AffectedPointCode| match (own.point_code.display(format), own.mask) {
+            (code, 0) => code.to_string(),
+            (code, bits) => format!("{code} (mask of {bits} bits)"),
+        };
+        affected.iter().map(one).collect::<Vec<_>>().join(", ")
     };
     match event {
         DestinationEvent::Unavailable(affected) => write!(f, "MTP-PAUSE, {}", codes(affected)),
@@ -215,7 +202,7 @@ fn show_destination(
             "MTP-STATUS, user part {} unavailable, {}: {}",
             user.name()
                 .map_or_else(|| user.0.to_string(), str::to_owned),
-            code(*point_code),
+            point_code.display(format),
             cause.name().unwrap_or("undefined cause"),
         ),
     }
@@ -292,15 +279,22 @@ fn show_gateway<L: SocketLayer>(
 #[cfg(test)]
 mod tests {
     use carrick_sigtran::m3ua::asp::AspIndication;
-    use carrick_sigtran::m3ua::{AffectedPointCodes, DestinationState, RoutingContext};
+    use carrick_sigtran::m3ua::{
+        AffectedPointCodes, DestinationState, RoutingContext, UnavailabilityCause,
+        UnavailableUserPart, UserIdentity, UserPartUnavailable,
+    };
 
     use super::*;
 
     #[test]
-    fn indications_read_as_the_rfc_names_them() {
+    fn indications_have_the_names_of_the_rfc() {
+        let code = PointCodeFormat::ITU.parse("2-117-0").unwrap();
         let affected = |mask| {
-            let point_code = PointCodeFormat::ITU.parse("2-117-0").unwrap();
-            AffectedPointCodes::new(vec![AffectedPointCode { mask, point_code }]).unwrap()
+            let own = AffectedPointCode {
+                mask,
+                point_code: code,
+            };
+            AffectedPointCodes::new(vec![own]).unwrap()
         };
         let state = |mask| DestinationState {
             network_appearance: None,
@@ -314,6 +308,19 @@ mod tests {
                 "a: ASP Active is confirmed in routing context 7",
             ),
             (AspIndication::MtpPause(state(0)), "a: MTP-PAUSE, 2-117-0"),
+            (
+                AspIndication::UserPartUnavailable(UserPartUnavailable {
+                    network_appearance: None,
+                    routing_contexts: None,
+                    affected: UnavailableUserPart(code),
+                    user_cause: UserCause {
+                        cause: UnavailabilityCause::UNEQUIPPED,
+                        user: UserIdentity::ISUP,
+                    },
+                    info: None,
+                }),
+                "a: MTP-STATUS, user part ISUP unavailable, 2-117-0: Unequipped Remote User",
+            ),
             (
                 AspIndication::MtpResume(state(3)),
                 "a: MTP-RESUME, 2-117-0 (mask of 3 bits)",

@@ -69,6 +69,11 @@ pub struct PointCodeFormat {
 impl PointCodeFormat {
     /// Maximum number of fields.
     pub const MAX_FIELDS: usize = 4;
+    /// One field of 24 bits: the plain decimal number.
+    pub const NUMBER: Self = Self {
+        fields: [24, 0, 0, 0],
+        count: 1,
+    };
     /// ITU-T, 14 bits: zone (3), region (8), signalling point (3).
     pub const ITU: Self = Self {
         fields: [3, 8, 3, 0],

@@ -9,6 +9,7 @@ use carrick_simco::load::Workload;
 use carrick_simco::message::Lifetime;
 
 use super::error::FileError;
+use super::live::Carrier;
 use super::measure::Measure;
 use super::model::{Flow, Layer, Node, NodeStack, Pattern, ReceiverSpeed};
 use super::network::Parts;
@@ -132,6 +133,9 @@ fn check(
             "size: a datagram contains at most 60000 bytes"
         }
         [Sctp(_), Sctp(_)] | [Dtls(_), Dtls(_)] | [Tcp(_), Tcp(_)] | [Udp, Udp] => return Ok(()),
+        [Live(Carrier::Program(_)), Live(Carrier::Program(_))] if flow.is_bulk() => {
+            "kind: programs of other stacks have messages at a rate: expected \"constant\""
+        }
         [Live(one), Live(other)] if one == other => return Ok(()),
         _ => "from and to: expected two hosts with the same stack",
     };

@@ -547,6 +547,12 @@ fn stacks_without_a_simulation_are_named() {
         let text = format!("stack \"{stack}\" runs in real time only");
         assert!(error.to_string().contains(&text), "{error}");
     }
+    let bulk = between("usrsctp", "kind = \"bulk\"");
+    let error = ScenarioFile::parse("x.toml", &bulk).unwrap_err();
+    assert!(
+        error.to_string().contains("have messages at a rate"),
+        "{error}"
+    );
 }
 
 #[test]
