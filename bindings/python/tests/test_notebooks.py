@@ -14,7 +14,7 @@ FOLDER = REPOSITORY / "bindings/python/notebooks"
 
 def test_each_simulated_experiment_has_a_notebook() -> None:
     files = (REPOSITORY / "experiments").glob("*/scenario.toml")
-    # The others run on live networks only.
+    # Experiments of live networks alone have no simulation.
     simulated = {path.parent.name for path in files if "\nalone = true\n" not in path.read_text(encoding="utf-8")}
     assert {path.stem for path in FOLDER.glob("*.ipynb")} == simulated
 

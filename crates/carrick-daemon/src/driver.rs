@@ -14,7 +14,7 @@ use carrick::Transport;
 use carrick::network::{Network, NetworkInput, StrayInits, TransmitOutcome, route_mtu};
 use carrick_ipc::{LEASE_FIELDS, MAX_FRAME, MAX_LEASED, MAX_REQUEST};
 use carrick_metrics::AcceptFailures;
-use carrick_proto::Time;
+use carrick_proto::{JoinedTransmits, Time};
 use carrick_sockets::{AssocId, SocketId, Sockets};
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -93,8 +93,7 @@ pub(crate) struct Driver {
     pub(crate) request: Vec<u8>,
     /// Buffer of other frames.
     pub(crate) buffer: Vec<u8>,
-    /// Buffer of outgoing packets.
-    out: Vec<u8>,
+    outgoing: JoinedTransmits,
     epoch: Instant,
     sleep: Pin<Box<Sleep>>,
     armed: Option<Time>,
@@ -169,7 +168,7 @@ impl Driver {
             // One byte more than the largest request and frame, to detect larger ones.
             request: vec![0; MAX_REQUEST + 1],
             buffer: vec![0; MAX_FRAME.max(MAX_LEASED + LEASE_FIELDS) + 1],
-            out: Vec::new(),
+            outgoing: JoinedTransmits::default(),
             epoch: Instant::now(),
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
             armed: None,
@@ -528,12 +527,10 @@ impl Driver {
     fn transmit(&mut self, cx: &mut Context<'_>, now: Time) {
         self.network.flush(cx);
         let udp_port = self.transport().encapsulation_port();
-        loop {
-            self.out.clear();
-            let Some(transmit) = self.sockets.poll_transmit(now, &mut self.out) else {
-                return;
-            };
-            let bytes = &self.out[..transmit.len.min(self.out.len())];
+        while let Some((transmit, bytes)) = self
+            .outgoing
+            .poll(|out| self.sockets.poll_transmit(now, out))
+        {
             if self.network.send(cx, &transmit, bytes) == TransmitOutcome::TooBig {
                 self.sockets
                     .handle_oversized(now, &transmit, bytes, route_mtu);

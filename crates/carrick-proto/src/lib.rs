@@ -8,9 +8,9 @@
 //! 1. Call an input: [`Endpoint::handle_datagram`], [`Endpoint::handle_timeout`],
 //!    [`Endpoint::handle_icmp`], or an operation such as [`Endpoint::connect`], [`Endpoint::send`],
 //!    [`Endpoint::receive`], [`Endpoint::shutdown`]. Every input that depends on time takes `now`.
-//! 2. Then drain the outputs: [`Endpoint::poll_transmit`] until it returns `None`,
-//!    [`Endpoint::poll_event`] until it returns `None`, and read [`Endpoint::poll_timeout`] for the
-//!    time of the next call of [`Endpoint::handle_timeout`].
+//! 2. Then drain the outputs: [`Endpoint::poll_transmit`] until it returns `None` ([`JoinedTransmits`] helps to
+//!    send packets together), [`Endpoint::poll_event`] until it returns `None`, and read
+//!    [`Endpoint::poll_timeout`] for the time of the next call of [`Endpoint::handle_timeout`].
 //!
 //! Equal seeds and equal calls produce equal packets. A malformed datagram is dropped and counted in
 //! [`EndpointStats`]; it is no error of the caller. A message that fills the datagram in which it arrived
@@ -82,6 +82,7 @@ mod stream_table;
 mod streams;
 mod time;
 mod trace;
+mod transmit;
 mod tx;
 mod work_counter;
 
@@ -118,7 +119,7 @@ pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
 pub use path::{PathId, PathStatus, PathThresholds};
 pub use peer_text::PeerText;
 pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability};
-pub use route::{Ecn, MatchingAddress, PeerAddress, Route, SourceSelection, Transmit};
+pub use route::{Ecn, MatchingAddress, PeerAddress, Route, SourceSelection};
 pub use rx::message::{Message, MessagePart, Payload};
 pub use stats::{
     AssociationCounters, AssociationStats, AuthenticationCounters, BufferUse, EndpointStats,
@@ -127,5 +128,6 @@ pub use stats::{
 pub use streams::{Grants, ReconfigError, ReconfigOutcome, StreamDirection};
 pub use time::Time;
 pub use trace::{TraceEvent, TraceRecord};
+pub use transmit::{JoinedTransmits, Transmit};
 pub use tx::message::SendOptions;
 pub use tx::scheduler::StreamScheduler;

@@ -8,7 +8,8 @@ use core::net::IpAddr;
 use carrick_wire::{CauseWriter, CommonHeader, PacketBuilder};
 
 use crate::capacity::ReserveDoubling;
-use crate::route::{Route, Transmit};
+use crate::route::Route;
+use crate::transmit::Transmit;
 
 /// Limit of queued packets. Drivers drain the queue after every call, so it fills up only while they
 /// can't send.

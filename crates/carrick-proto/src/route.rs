@@ -131,40 +131,6 @@ impl Route {
     }
 }
 
-/// Packets for one route, appended to the caller's buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Transmit {
-    /// Route of the packets.
-    pub route: Route,
-    /// Number of bytes appended to the buffer.
-    pub len: usize,
-    /// Size in bytes of all packets but the last, which may be shorter, as for segmentation offload.
-    /// `None` for a single packet.
-    pub segment_size: Option<usize>,
-    /// The packet may exceed the path MTU and is sent without the don't-fragment bit, because the MTU has
-    /// decreased since the message was fragmented (RFC 9260, section 6.9). On IPv6 the host creates the
-    /// fragments, of at most 1280 bytes, since the path MTU is unknown.
-    pub may_fragment: bool,
-    /// The packet is a path MTU probe (RFC 8899). It must not be fragmented; if the host refuses its size,
-    /// call [`crate::Endpoint::handle_refused_probe`].
-    pub probe: bool,
-    /// DSCP of the packets (RFC 2474), 0 to 63.
-    pub dscp: u8,
-}
-
-impl Transmit {
-    /// Returns the octet of DSCP and ECN field in the IP header: Type of Service of IPv4, Traffic Class of IPv6
-    /// (RFC 2474, section 3; RFC 3168, section 5).
-    pub const fn traffic_class(&self) -> u8 {
-        self.dscp << 2 | self.route.ecn.bits()
-    }
-
-    /// Returns the number of packets.
-    pub fn packets(&self) -> usize {
-        self.segment_size.map_or(1, |size| self.len.div_ceil(size))
-    }
-}
-
 /// Source address selection by the routes of the host.
 ///
 /// A driver that can query the operating system implements it; otherwise use [`MatchingAddress`].

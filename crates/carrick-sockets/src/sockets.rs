@@ -375,17 +375,24 @@ impl Sockets {
         route_mtu: impl Fn(Option<IpAddr>, IpAddr) -> Option<usize>,
     ) {
         self.now = now;
-        let number = packets.get(..2).map(|b| u16::from_be_bytes([b[0], b[1]]));
-        let found = number.and_then(|number| self.find_port(number, transmit.route.local));
-        let Some((id, port)) = found.and_then(|id| Some((id, self.ports.get_mut(&id)?))) else {
-            return;
-        };
-        if transmit.probe {
-            port.core.handle_refused_probe(now, transmit, packets);
-        } else {
-            limit_mtu(&mut port.core, now, transmit.route.remote, route_mtu);
+        let size = transmit.segment_size.unwrap_or(packets.len()).max(1);
+        // Packets of several ports may be joined.
+        let numbers: BTreeSet<u16> = packets
+            .chunks(size)
+            .filter_map(|packet| Some(u16::from_be_bytes(*packet.first_chunk()?)))
+            .collect();
+        for number in numbers {
+            let found = self.find_port(number, transmit.route.local);
+            let Some((id, port)) = found.and_then(|id| Some((id, self.ports.get_mut(&id)?))) else {
+                continue;
+            };
+            if transmit.probe {
+                port.core.handle_refused_probe(now, transmit, packets);
+            } else {
+                limit_mtu(&mut port.core, now, transmit.route.remote, &route_mtu);
+            }
+            self.settle(id);
         }
-        self.settle(id);
     }
 
     /// Processes all timers that have expired at `now`.

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use carrick::network::{Network, NetworkConfig, NetworkInput};
 use carrick::{AssociationConfig, Config, Endpoint, SendOptions, Transport};
-use carrick_proto::{AssociationId, EndpointConfig, Event, PeerAddress, Time};
+use carrick_proto::{AssociationId, EndpointConfig, Event, JoinedTransmits, PeerAddress, Time};
 use clap::Parser;
 use serde_json::{Value, json};
 
@@ -248,6 +248,7 @@ struct Peers {
     scheduled: Vec<Option<Time>>,
     /// Peers that have something to send.
     ready: Vec<usize>,
+    outgoing: JoinedTransmits,
     established: usize,
     sent: u64,
     rate: f64,
@@ -288,6 +289,7 @@ impl Peers {
             timers: BinaryHeap::new(),
             scheduled: vec![None; count],
             ready: Vec::new(),
+            outgoing: JoinedTransmits::default(),
             established: 0,
             sent: 0,
             rate: arguments.rate,
@@ -340,8 +342,9 @@ impl Peers {
         }
         self.connect(now);
         self.send_messages(now);
+        self.transmit(cx, now);
         for peer in std::mem::take(&mut self.ready) {
-            self.transmit(cx, peer, now);
+            self.read_events(peer);
         }
         self.network.flush(cx);
         busy
@@ -382,14 +385,26 @@ impl Peers {
         }
     }
 
-    /// Sends the packets of a peer, reads its events and schedules its next timer.
-    fn transmit(&mut self, cx: &mut Context<'_>, peer: usize, now: Time) {
-        let end = &mut self.ends[peer];
-        let mut buffer = Vec::new();
-        while let Some(transmit) = end.poll_transmit(now, &mut buffer) {
-            self.network.send(cx, &transmit, &buffer);
-            buffer.clear();
+    /// Sends the packets of all peers that have something to send.
+    fn transmit(&mut self, cx: &mut Context<'_>, now: Time) {
+        let ends = &mut self.ends;
+        let mut ready = self.ready.iter().peekable();
+        while let Some((transmit, bytes)) = self.outgoing.poll(|out| {
+            loop {
+                let sent = ends[**ready.peek()?].poll_transmit(now, out);
+                if sent.is_some() {
+                    return sent;
+                }
+                ready.next();
+            }
+        }) {
+            self.network.send(cx, &transmit, bytes);
         }
+    }
+
+    /// Reads the events of a peer and schedules its next timer.
+    fn read_events(&mut self, peer: usize) {
+        let end = &mut self.ends[peer];
         while let Some((_, event)) = end.poll_event() {
             match event {
                 Event::Established { .. } => {

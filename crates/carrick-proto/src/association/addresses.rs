@@ -25,7 +25,8 @@ use crate::addresses::{
 use crate::error::{AbortCause, OperationError};
 use crate::event::{AddressEvent, CloseReason, Event};
 use crate::path::PathId;
-use crate::route::{Route, Transmit};
+use crate::route::Route;
+use crate::transmit::Transmit;
 
 impl Association {
     /// Starts dynamic addresses where they are negotiated, before anything of the peer is processed.

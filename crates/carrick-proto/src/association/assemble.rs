@@ -21,12 +21,9 @@ use super::oversized::fill_up;
 use super::state::AssociationState;
 use super::{Association, Context};
 use crate::path::PathId;
-use crate::route::{Ecn, Route, Transmit};
+use crate::route::{Ecn, Route};
+use crate::transmit::{MAX_SEGMENTED_BYTES, MAX_SEGMENTS, Transmit};
 use crate::tx::DataPacketPlan;
-
-/// Packets and bytes in one transmit at most, which is the limit of segmentation offload.
-const MAX_SEGMENTS: usize = 64;
-const MAX_SEGMENTED_BYTES: usize = 65_000;
 
 /// Chunks of packets with DATA: DATA alone, with PAD, or with bundled control chunks.
 const DATA_KINDS: [ChunkType; 2] = [ChunkType::DATA, ChunkType::I_DATA];

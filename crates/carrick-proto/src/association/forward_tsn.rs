@@ -9,8 +9,8 @@ use super::output::single;
 use super::{Association, Context};
 use crate::event::Event;
 use crate::path::PathId;
-use crate::route::Transmit;
 use crate::rx::Receiver;
+use crate::transmit::Transmit;
 
 impl Association {
     /// FORWARD-TSN: the peer abandoned messages. It is acknowledged like DATA.

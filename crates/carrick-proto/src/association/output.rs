@@ -7,9 +7,10 @@ use core::net::IpAddr;
 use super::state::AssociationState;
 use super::{Association, Context};
 use crate::path::PathId;
-use crate::route::{Route, Transmit};
+use crate::route::Route;
 use crate::stats::EndpointStats;
 use crate::time::Time;
+use crate::transmit::Transmit;
 use crate::tx::{Sender, TransmitContext};
 
 impl Association {

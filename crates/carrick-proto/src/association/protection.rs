@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use super::{Association, Context};
 use crate::protection::Protected;
-use crate::route::{Route, Transmit};
+use crate::route::Route;
 use crate::time::Time;
+use crate::transmit::Transmit;
 
 impl Association {
     /// Returns the protection in force, if any.

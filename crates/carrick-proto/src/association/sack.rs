@@ -8,8 +8,8 @@ use carrick_wire::{ChunkType, PacketBuilder};
 use super::output::single;
 use super::{Association, Context, Reply};
 use crate::path::PathId;
-use crate::route::Transmit;
 use crate::trace::TraceEvent;
+use crate::transmit::Transmit;
 
 /// Chunks that a packet with a SACK alone may hold.
 const SACK_KINDS: [ChunkType; 7] = [

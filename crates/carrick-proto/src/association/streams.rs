@@ -23,12 +23,13 @@ use super::oversized::fill_up;
 use super::state::AssociationState;
 use super::{Association, Context, Reply};
 use crate::event::Event;
-use crate::route::{Route, Transmit};
+use crate::route::Route;
 use crate::streams::{
     Decision, NumberCheck, PeerRequestContext, ReconfigError, ReconfigOutcome, RequestConfirmed,
     RequestKind, StreamDirection, StreamSet, Streams, StreamsRequest, addition_requests,
     reset_requests, response,
 };
+use crate::transmit::Transmit;
 
 /// Bytes of two responses with TSNs in a packet of their own.
 const RESPONSES_LEN: usize = COMMON_HEADER_LEN + CHUNK_HEADER_LEN + 2 * 20;

@@ -7,8 +7,8 @@ use carrick_wire::{ChunkType, VerificationTag};
 use super::Endpoint;
 use crate::association::Association;
 use crate::path::Path;
-use crate::route::Transmit;
 use crate::time::Time;
+use crate::transmit::Transmit;
 
 /// Kind of an ICMP message that concerns SCTP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

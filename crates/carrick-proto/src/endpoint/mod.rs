@@ -68,13 +68,13 @@ use crate::event::{CloseReason, Event};
 use crate::path::{PathId, PathThresholds};
 use crate::random::Random;
 use crate::reply_packets::Replies;
-use crate::route::Transmit;
 use crate::rx::message::Message;
 use crate::stats::{
     AssociationCounters, AssociationStats, BufferUse, EndpointStats, PathStats, StreamStats,
 };
 use crate::time::Time;
 use crate::trace::TraceRecord;
+use crate::transmit::Transmit;
 use crate::tx::message::SendOptions;
 
 use input::PacketRun;

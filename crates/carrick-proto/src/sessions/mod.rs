@@ -30,8 +30,9 @@ use crate::config::{AssociationConfig, EndpointConfig};
 use crate::endpoint::Endpoint;
 use crate::event::Event;
 use crate::path::mtu_discovery::PathMtuDiscovery;
-use crate::route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
+use crate::route::{Ecn, MatchingAddress, Route, SourceSelection};
 use crate::time::{Time, earliest};
+use crate::transmit::Transmit;
 use slot::{MAX_NUMBER, SessionSlot};
 
 /// Length of a UDP header in bytes.

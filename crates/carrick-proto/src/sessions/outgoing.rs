@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use super::{PacketSession, SessionFactory, SessionId, SessionLayer, single};
 use crate::endpoint::Endpoint;
-use crate::route::{Route, Transmit};
+use crate::route::Route;
 use crate::time::Time;
+use crate::transmit::Transmit;
 
 impl<F: SessionFactory> SessionLayer<F> {
     /// Appends the next datagrams to `buf` and returns their route and sizes; `None` if there is nothing to

@@ -47,13 +47,10 @@ impl Driver {
     /// Sends the packets that the protocol has now.
     fn send_at_once(&mut self) {
         let now = self.now();
-        loop {
-            self.out.clear();
-            let transmit = self.below.poll_transmit(now, &mut self.core, &mut self.out);
-            let Some(transmit) = transmit else {
-                return;
-            };
-            let bytes = &self.out[..transmit.len.min(self.out.len())];
+        while let Some((transmit, bytes)) = self
+            .outgoing
+            .poll(|out| self.below.poll_transmit(now, &mut self.core, out))
+        {
             self.network.send_at_once(&transmit, bytes);
         }
     }

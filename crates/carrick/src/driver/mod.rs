@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use carrick_proto::{AssociationId, Endpoint as Core, Time};
+use carrick_proto::{AssociationId, Endpoint as Core, JoinedTransmits, Time};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
@@ -94,8 +94,7 @@ pub(crate) struct Driver {
     connecting: BTreeMap<AssociationId, ConnectAnswer>,
     /// Times at which associations without handles are aborted.
     lingering: BTreeSet<(Time, AssociationId)>,
-    /// Buffer of outgoing packets.
-    out: Vec<u8>,
+    outgoing: JoinedTransmits,
     epoch: Instant,
     sleep: Pin<Box<Sleep>>,
     armed: Option<Time>,
@@ -130,7 +129,7 @@ impl Driver {
             entries: BTreeMap::new(),
             connecting: BTreeMap::new(),
             lingering: BTreeSet::new(),
-            out: Vec::new(),
+            outgoing: JoinedTransmits::default(),
             epoch: Instant::now(),
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
             armed: None,
@@ -179,6 +178,7 @@ impl Driver {
                     Some(shards) => {
                         let mut own = packets.filter(|packet| shards.keeps(route, packet));
                         below.handle_datagrams(now, core, route, &mut own);
+                        shards.pass_on(route);
                     }
                     None => below.handle_datagrams(now, core, route, packets),
                 }
@@ -264,13 +264,10 @@ impl Driver {
     /// Sends the packets that the protocol has.
     fn transmit(&mut self, cx: &mut Context<'_>, now: Time) {
         self.network.flush(cx);
-        loop {
-            self.out.clear();
-            let Some(transmit) = self.below.poll_transmit(now, &mut self.core, &mut self.out)
-            else {
-                return;
-            };
-            let bytes = &self.out[..transmit.len.min(self.out.len())];
+        while let Some((transmit, bytes)) = self
+            .outgoing
+            .poll(|out| self.below.poll_transmit(now, &mut self.core, out))
+        {
             let sent = self.network.send(cx, &transmit, bytes);
             // Over DTLS a refused probe is lost; the search continues when it times out.
             if sent != TransmitOutcome::TooBig || self.below.is_protected() {

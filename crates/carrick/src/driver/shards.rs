@@ -10,16 +10,15 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use carrick_proto::{IcmpInput, Route, Shard, ShardTable, SharedTable, Time};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::sync::watch;
 
 use super::Driver;
 use crate::command::{Command, Commands};
-use crate::socket::IcmpNote;
+use crate::socket::{IcmpNote, Segments};
 
-/// Maximum number of packets and ICMP messages that wait for a shard; further ones are dropped.
+/// Maximum number of inputs that wait for a shard, each of at most 64 KiB; further ones are dropped.
 const MAX_WAITING: usize = 1024;
 
 /// Maximum number of them that are processed in a round.
@@ -27,8 +26,24 @@ const INPUTS: usize = 256;
 
 /// Input that arrived at another shard.
 enum PassedOn {
-    Packet(Route, Bytes),
+    Packets(Route, PacketBlock),
     Icmp(IcmpNote),
+}
+
+impl PassedOn {
+    fn count(&self) -> u64 {
+        match self {
+            Self::Packets(_, block) => block.bytes.len().div_ceil(block.stride) as u64,
+            Self::Icmp(_) => 1,
+        }
+    }
+}
+
+/// Packets that arrived together: all but the last have `stride` bytes.
+#[derive(Default)]
+struct PacketBlock {
+    bytes: Vec<u8>,
+    stride: usize,
 }
 
 /// The table of all shards, behind a lock.
@@ -55,6 +70,8 @@ pub(crate) struct ShardLink {
     shard: Shard,
     inputs: mpsc::Receiver<PassedOn>,
     batch: Vec<PassedOn>,
+    /// Packets for each shard of those that are being read.
+    leaving: Vec<PacketBlock>,
     /// All shards by their index, this one included.
     all: Vec<ShardHandle>,
     /// Dropped when the shard has nothing left to do.
@@ -90,6 +107,7 @@ impl ShardLink {
                 },
                 inputs,
                 batch: Vec::new(),
+                leaving: all.iter().map(|_| PacketBlock::default()).collect(),
                 all: all.clone(),
                 unfinished: Some(unfinished.clone()),
                 all_finished: Box::pin(async move { running.closed().await }),
@@ -114,32 +132,47 @@ impl ShardLink {
         self.not_passed_on
     }
 
-    /// Returns whether a datagram is for this shard; otherwise passes it on.
-    pub(super) fn keeps(&mut self, route: &Route, datagram: &Bytes) -> bool {
-        let to = self.shard.of_datagram(route, datagram);
-        // A slice would hold the buffer of all packets that arrived together.
-        self.is_own(to, || {
-            PassedOn::Packet(*route, Bytes::copy_from_slice(datagram))
-        })
+    /// Returns whether a datagram is for this shard. [`Self::pass_on`] passes those on that are not, once all that
+    /// arrived together have been examined.
+    pub(super) fn keeps(&mut self, route: &Route, datagram: &[u8]) -> bool {
+        let to = self.shard.of_datagram(route, datagram) as usize;
+        // The packets of a shard that has failed are out of the blue.
+        if to == self.shard.index as usize || self.all[to].inputs.is_closed() {
+            return true;
+        }
+        let block = &mut self.leaving[to];
+        if block.bytes.is_empty() {
+            block.stride = datagram.len();
+        }
+        block.bytes.extend_from_slice(datagram);
+        false
+    }
+
+    /// Passes on the packets for other shards that arrived together on this route.
+    pub(super) fn pass_on(&mut self, route: &Route) {
+        for to in 0..self.leaving.len() {
+            if !self.leaving[to].bytes.is_empty() {
+                let block = std::mem::take(&mut self.leaving[to]);
+                self.send(to, PassedOn::Packets(*route, block));
+            }
+        }
     }
 
     /// Returns whether an ICMP message is for this shard; otherwise passes it on.
     pub(super) fn keeps_icmp(&mut self, icmp: &IcmpInput<'_>) -> bool {
         let to = self.shard.of_icmp(icmp);
-        self.is_own(to, || PassedOn::Icmp(icmp.into()))
+        to == self.shard.index || !self.send(to as usize, PassedOn::Icmp(icmp.into()))
     }
 
-    fn is_own(&mut self, to: u32, input: impl FnOnce() -> PassedOn) -> bool {
-        if to == self.shard.index {
-            return true;
+    /// Returns whether the shard exists.
+    fn send(&mut self, to: usize, input: PassedOn) -> bool {
+        let count = input.count();
+        match self.all[to].inputs.try_send(input) {
+            Ok(()) => self.passed_on += count,
+            Err(TrySendError::Full(_)) => self.not_passed_on += count,
+            Err(TrySendError::Closed(_)) => return false,
         }
-        match self.all[to as usize].inputs.try_send(input()) {
-            Ok(()) => self.passed_on += 1,
-            Err(TrySendError::Full(_)) => self.not_passed_on += 1,
-            // That shard has failed; its packets are out of the blue.
-            Err(TrySendError::Closed(_)) => return true,
-        }
-        false
+        true
     }
 
     /// Sends the same command to all other shards. One without handles ends soon and needs none.
@@ -164,10 +197,10 @@ impl Driver {
         let polled = shards.inputs.poll_recv_many(cx, &mut shards.batch, INPUTS);
         for input in shards.batch.drain(..) {
             match input {
-                PassedOn::Packet(route, packet) => {
-                    let packet = &mut std::iter::once(packet);
+                PassedOn::Packets(route, block) => {
+                    let mut packets = Segments::new(&block.bytes, block.stride);
                     self.below
-                        .handle_datagrams(now, &mut self.core, &route, packet);
+                        .handle_datagrams(now, &mut self.core, &route, &mut packets);
                 }
                 PassedOn::Icmp(note) => self.core.handle_icmp(now, &note.input()),
             }

@@ -36,9 +36,7 @@ use quinn_udp::{BATCH_SIZE, EcnCodepoint, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
 
 use crate::error::BindError;
-#[cfg(target_os = "linux")]
-pub(crate) use buffers::Segments;
-pub(crate) use buffers::{Datagrams, ReceiveBuffers};
+pub(crate) use buffers::{Datagrams, ReceiveBuffers, Segments};
 pub(crate) use errors::IcmpNote;
 use polled::{PolledSocket, SystemSocket};
 pub(crate) use set::SocketSet;

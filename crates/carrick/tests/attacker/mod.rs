@@ -25,6 +25,10 @@ impl Attacker {
         let socket = UdpSocket::bind((Ipv4Addr::from(source), 0)).unwrap();
         let state = UdpSocketState::new((&socket).into()).unwrap();
         socket.set_nonblocking(false).unwrap();
+        // Packets are read one by one.
+        #[cfg(target_os = "linux")]
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::UdpGroSegment, &false)
+            .unwrap();
         let timeout = Some(Duration::from_secs(2));
         socket.set_read_timeout(timeout).unwrap();
         let mut attacker = Self {

@@ -97,16 +97,25 @@ impl RawPeer {
         tag: VerificationTag,
         write: impl FnOnce(&mut PacketBuilder<'_>),
     ) {
+        let mut packet = Vec::new();
+        self.append(&mut packet, tag, write);
+        socket.send(&packet).unwrap();
+    }
+
+    fn append(
+        &self,
+        packets: &mut Vec<u8>,
+        tag: VerificationTag,
+        write: impl FnOnce(&mut PacketBuilder<'_>),
+    ) {
         let header = CommonHeader {
             source_port: PORT,
             destination_port: self.server_port,
             tag,
         };
-        let mut packet = Vec::new();
-        let mut builder = PacketBuilder::new(&mut packet, header, 1400);
+        let mut builder = PacketBuilder::new(packets, header, 1400);
         write(&mut builder);
         builder.finish();
-        socket.send(&packet).unwrap();
     }
 
     /// Returns the next packet that begins with this chunk.
@@ -190,6 +199,74 @@ async fn a_restart_reaches_the_shard_of_the_association() {
     assert_eq!(stats.protocol.aborted, u64::from(PEERS));
     // The new Initiate Tags are those of the other shard; ICMP messages about closed sockets may be added.
     assert!(stats.passed_on >= 2 * u64::from(PEERS));
+}
+
+/// Sends heartbeats of peers behind one UDP port with one call, as segmentation offload does. Returns what answers
+/// them: the lengths of the blocks that receive offload returns, and the sorted tags of the packets.
+#[cfg(target_os = "linux")]
+fn exchange_joined_heartbeats(peers: &[RawPeer]) -> (Vec<usize>, Vec<u32>) {
+    use std::os::fd::AsRawFd;
+
+    use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg, setsockopt, sockopt};
+
+    const LENGTH: u16 = 24;
+    let socket = UdpSocket::bind((ip("127.0.0.28"), 0)).unwrap();
+    let limit = Some(Duration::from_secs(20));
+    socket.set_read_timeout(limit).unwrap();
+    socket
+        .connect(peers[0].socket.peer_addr().unwrap())
+        .unwrap();
+    setsockopt(&socket, sockopt::UdpGroSegment, &true).unwrap();
+    let mut packets = Vec::new();
+    for peer in peers {
+        peer.append(&mut packets, peer.peer, |packet| packet.heartbeat(b"info"));
+    }
+    assert_eq!(packets.len(), peers.len() * usize::from(LENGTH));
+    let slices = [std::io::IoSlice::new(&packets)];
+    let control = [ControlMessage::UdpGsoSegments(&LENGTH)];
+    let (descriptor, flags) = (socket.as_raw_fd(), MsgFlags::empty());
+    let sent = sendmsg::<()>(descriptor, &slices, &control, flags, None);
+    assert_eq!(sent, Ok(packets.len()));
+    let (mut blocks, mut tags) = (Vec::new(), Vec::new());
+    let mut buffer = [0; 4000];
+    while tags.len() < peers.len() {
+        let length = socket.recv(&mut buffer).unwrap();
+        blocks.push(length);
+        for packet in buffer[..length].chunks(usize::from(LENGTH)) {
+            assert_eq!(packet[12], ChunkType::HEARTBEAT_ACK.0);
+            tags.push(Packet::parse(packet).unwrap().header().tag.0);
+        }
+    }
+    tags.sort_unstable();
+    (blocks, tags)
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn packets_of_many_associations_leave_joined() {
+    for shards in [1, 2] {
+        let server = Endpoint::bind(sharded(shards)).unwrap();
+        let connect = |tag| RawPeer::connect(&server, (ip("127.0.0.28"), 0), None, tag);
+        let peers: Vec<RawPeer> = (1..=20).map(connect).collect();
+        let (mut blocks, tags) = exchange_joined_heartbeats(&peers);
+        assert_eq!(tags, (1..=20).collect::<Vec<_>>());
+        // All arrive at the shard of the first, which passes on those of the other.
+        let is_elsewhere = |peer: &&RawPeer| peer.peer.0 % 2 != peers[0].peer.0 % 2;
+        let elsewhere = match shards {
+            1 => 0,
+            _ => peers.iter().filter(is_elsewhere).count(),
+        };
+        assert_eq!(elsewhere, (shards - 1) * 10);
+        let mut expected = vec![elsewhere * 24, (20 - elsewhere) * 24];
+        expected.retain(|length| *length > 0);
+        blocks.sort_unstable();
+        assert_eq!(blocks, expected);
+        let stats = server.stats().await.unwrap();
+        assert_eq!(
+            (stats.passed_on, stats.not_passed_on),
+            (elsewhere as u64, 0)
+        );
+    }
 }
 
 /// RFC 6951, section 5.4
