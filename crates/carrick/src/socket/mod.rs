@@ -5,23 +5,23 @@
 //! - `buffers`: received datagrams
 //! - `errors`: ICMP messages from the socket's error queue (RFC 6951 section 5.5)
 //! - `options`: socket options
+//! - `own_calls`: packets with a DSCP, and several on plain IP
 //! - `polled`: registration with the runtime
 //! - `port_filter`: packets that a raw socket gets
 //! - `steering`: sockets of several shards
-//! - `traffic_class`: packets with a DSCP
 
 pub(crate) mod addresses;
 mod buffers;
 mod errors;
 pub(crate) mod options;
+#[cfg(target_os = "linux")]
+mod own_calls;
 mod polled;
 #[cfg(target_os = "linux")]
 mod port_filter;
 mod set;
 #[cfg(target_os = "linux")]
 mod steering;
-#[cfg(target_os = "linux")]
-mod traffic_class;
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -46,6 +46,9 @@ const IP_PROTOCOL: i32 = 132;
 
 /// The system reads as many datagrams with one call as there is room for. Others read one at a time.
 const READS_BATCHES: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
+/// Packets that are sent with one call where there is no segmentation offload.
+const PACKETS_WITHOUT_OFFLOAD: usize = if cfg!(target_os = "linux") { 64 } else { 1 };
 
 /// Maximum number of bytes queued for a socket that accepts no more; further packets are dropped.
 /// Congestion windows keep the queue far below, unless a neighbour does not answer and the system holds its
@@ -298,7 +301,7 @@ impl Socket {
 
     fn try_send(&self, transmit: &Transmit, bytes: &[u8]) {
         let size = transmit.segment_size.unwrap_or(bytes.len()).max(1);
-        for part in bytes.chunks(self.state.max_gso_segments().max(1) * size) {
+        for part in bytes.chunks(self.packets_at_once() * size) {
             let send = || send_part(self.io.get(), &self.state, transmit, part, size);
             // The error of an earlier packet is returned here once.
             let _ = send().or_else(|_| send());
@@ -325,7 +328,15 @@ impl Socket {
         sent
     }
 
-    /// In one part with segmentation offload, packet by packet without it.
+    /// Maximum number of packets that are sent with one call.
+    fn packets_at_once(&self) -> usize {
+        match self.state.max_gso_segments() {
+            0 | 1 => PACKETS_WITHOUT_OFFLOAD,
+            segments => segments,
+        }
+    }
+
+    /// In as few parts as the system accepts.
     fn poll_send_parts(
         &mut self,
         cx: &mut Context<'_>,
@@ -335,28 +346,32 @@ impl Socket {
         let size = transmit.segment_size.unwrap_or(rest.len()).max(1);
         let mut sent = TransmitOutcome::Done;
         while !rest.is_empty() {
-            let at_once = self.state.max_gso_segments().max(1) * size;
-            let (part, after) = rest.split_at(at_once.min(rest.len()));
-            match ready!(self.poll_send_part(cx, transmit, part, size)) {
-                TransmitOutcome::Done => {}
-                failed => sent = failed,
-            }
-            *rest = after;
+            let at_once = self.packets_at_once() * size;
+            let part = &rest[..at_once.min(rest.len())];
+            let passed = match ready!(self.poll_send_part(cx, transmit, part, size)) {
+                Ok(passed) => passed,
+                Err(failed) => {
+                    sent = failed;
+                    part.len()
+                }
+            };
+            *rest = &rest[passed..];
         }
         Poll::Ready(sent)
     }
 
+    /// Returns the number of bytes that were sent.
     fn poll_send_part(
         &mut self,
         cx: &mut Context<'_>,
         transmit: &Transmit,
         part: &[u8],
         size: usize,
-    ) -> Poll<TransmitOutcome> {
+    ) -> Poll<Result<usize, TransmitOutcome>> {
         let state = &self.state;
         // With transport errors on, the error of an earlier packet is returned here once; the
         // earlier one may have been too large, and this one not.
-        let mut sent = Ok(());
+        let mut sent = Ok(0);
         for _ in 0..2 {
             sent = ready!(
                 self.io
@@ -366,27 +381,33 @@ impl Socket {
                 break;
             }
         }
-        Poll::Ready(match sent {
-            Ok(()) => TransmitOutcome::Done,
-            Err(e) if quinn_udp::is_msg_size_err(&e) => TransmitOutcome::TooBig,
-            Err(_) => TransmitOutcome::Lost,
-        })
+        Poll::Ready(sent.map_err(|e| {
+            if quinn_udp::is_msg_size_err(&e) {
+                TransmitOutcome::TooBig
+            } else {
+                TransmitOutcome::Lost
+            }
+        }))
     }
 }
 
-/// Sends packets of `size` bytes with one call of the system.
+/// Sends packets of `size` bytes with one call of the system. Returns the number of bytes that were sent.
 fn send_part(
     io: &SystemSocket,
     state: &UdpSocketState,
     transmit: &Transmit,
     part: &[u8],
     size: usize,
-) -> io::Result<()> {
+) -> io::Result<usize> {
     #[cfg(target_os = "linux")]
-    if transmit.dscp != 0 {
-        return traffic_class::send(io, transmit, part, size);
+    {
+        let offload = transmit.route.encapsulation.is_some() && state.max_gso_segments() > 1;
+        if transmit.dscp != 0 || part.len() > size && !offload {
+            return own_calls::send(io, transmit, part, size, offload);
+        }
     }
-    state.try_send(io.into(), &datagram(transmit, part, size))
+    state.try_send(io.into(), &datagram(transmit, part, size))?;
+    Ok(part.len())
 }
 
 /// Returns the packets of `size` bytes that the system sends with one call.

@@ -79,11 +79,11 @@ mod unix {
         }
 
         /// Calls `write` until the system accepts packets.
-        pub(in crate::socket) fn poll_write(
+        pub(in crate::socket) fn poll_write<R>(
             &mut self,
             cx: &mut Context<'_>,
-            mut write: impl FnMut(&SystemSocket) -> io::Result<()>,
-        ) -> Poll<io::Result<()>> {
+            mut write: impl FnMut(&SystemSocket) -> io::Result<R>,
+        ) -> Poll<io::Result<R>> {
             loop {
                 if let Some(blocked) = &self.blocked {
                     ready!(blocked.poll_write_ready(cx))?.clear_ready();
@@ -163,11 +163,11 @@ mod other {
         }
 
         /// Calls `write` until the system accepts packets.
-        pub(in crate::socket) fn poll_write(
+        pub(in crate::socket) fn poll_write<R>(
             &mut self,
             cx: &mut Context<'_>,
-            mut write: impl FnMut(&SystemSocket) -> io::Result<()>,
-        ) -> Poll<io::Result<()>> {
+            mut write: impl FnMut(&SystemSocket) -> io::Result<R>,
+        ) -> Poll<io::Result<R>> {
             loop {
                 ready!(self.io.poll_send_ready(cx))?;
                 match self.io.try_io(Interest::WRITABLE, || write(&self.io)) {
