@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use carrick_proto::AssociationConfig;
+use carrick_proto::{AssociationConfig, Ecn, Route, Transmit};
 use carrick_sockets::ancillary::ControlMessage;
 use carrick_sockets::linux::*;
 use carrick_sockets::{Errno, Family, Readiness, Style};
@@ -651,6 +651,48 @@ fn probes_of_the_path_mtu_have_an_interval() {
         Err(Errno::ENOPROTOOPT),
         "the core reads it at set-up"
     );
+}
+
+/// RFC 9260, section 7.3: the host sends packets of several ports together, and refuses all of them.
+#[test]
+fn the_mtu_of_a_route_concerns_all_its_ports() {
+    let mut w = World::new();
+    w.listener(Style::OneToOne, 5);
+    let sockets = [(); 3].map(|()| w.one_to_one(A));
+    for socket in sockets {
+        w.connect(socket, at(B, PORT)).unwrap_err();
+    }
+    w.run(secs(1));
+    let asked = PaddrInfo {
+        address: at(B, PORT).into(),
+        ..PaddrInfo::default()
+    };
+    let mut packets = Vec::new();
+    for socket in &sockets[..2] {
+        let port = w.look(A).local_addresses(*socket).unwrap()[0].port();
+        packets.extend([&port.to_be_bytes()[..], &[0; 1470]].concat());
+    }
+    let transmit = Transmit {
+        route: Route {
+            local: None,
+            remote: ip(B, 0),
+            encapsulation: None,
+            ecn: Ecn::NotCapable,
+        },
+        len: packets.len(),
+        segment_size: Some(1472),
+        may_fragment: false,
+        probe: false,
+        dscp: 0,
+    };
+    w.on(A, |s, now| {
+        s.handle_oversized(now, &transmit, &packets, |_, _| Some(1300));
+    });
+    let mtus = sockets.map(|socket| {
+        let info = w.get(A, socket, SCTP_GET_PEER_ADDR_INFO, &asked);
+        info.unwrap().mtu
+    });
+    assert_eq!(mtus, [1300, 1300, 1500]);
 }
 
 /// Section 4.1 of `socket(7)` of Linux: `SO_SNDBUF` of an existing association

@@ -5,20 +5,20 @@
 //! - `buffers`: received datagrams
 //! - `errors`: ICMP messages from the socket's error queue (RFC 6951 section 5.5)
 //! - `options`: socket options
-//! - `own_calls`: packets with a DSCP, and several on plain IP
 //! - `polled`: registration with the runtime
 //! - `port_filter`: packets that a raw socket gets
+//! - `send_calls`: system calls for packets with a DSCP, and for several packets without segmentation offload
 //! - `steering`: sockets of several shards
 
 pub(crate) mod addresses;
 mod buffers;
 mod errors;
 pub(crate) mod options;
-#[cfg(target_os = "linux")]
-mod own_calls;
 mod polled;
 #[cfg(target_os = "linux")]
 mod port_filter;
+#[cfg(target_os = "linux")]
+mod send_calls;
 mod set;
 #[cfg(target_os = "linux")]
 mod steering;
@@ -301,10 +301,13 @@ impl Socket {
 
     fn try_send(&self, transmit: &Transmit, bytes: &[u8]) {
         let size = transmit.segment_size.unwrap_or(bytes.len()).max(1);
-        for part in bytes.chunks(self.packets_at_once() * size) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let part = self.next_part(transmit, rest, size);
             let send = || send_part(self.io.get(), &self.state, transmit, part, size);
             // The error of an earlier packet is returned here once.
-            let _ = send().or_else(|_| send());
+            let sent = send().or_else(|_| send());
+            rest = &rest[sent.unwrap_or_else(|_| self.lost(transmit, part, size))..];
         }
     }
 
@@ -328,11 +331,23 @@ impl Socket {
         sent
     }
 
-    /// Maximum number of packets that are sent with one call.
-    fn packets_at_once(&self) -> usize {
-        match self.state.max_gso_segments() {
-            0 | 1 => PACKETS_WITHOUT_OFFLOAD,
-            segments => segments,
+    /// Returns the packets that are sent with one call.
+    fn next_part<'p>(&self, transmit: &Transmit, rest: &'p [u8], size: usize) -> &'p [u8] {
+        let packets = if has_offload(&self.state, transmit) {
+            self.state.max_gso_segments()
+        } else {
+            PACKETS_WITHOUT_OFFLOAD
+        };
+        &rest[..rest.len().min(packets * size)]
+    }
+
+    /// Returns the bytes of a part that are lost because the system does not send it: all that is one for it, or the first
+    /// of several packets.
+    fn lost(&self, transmit: &Transmit, part: &[u8], size: usize) -> usize {
+        if has_offload(&self.state, transmit) {
+            part.len()
+        } else {
+            size.min(part.len())
         }
     }
 
@@ -346,13 +361,12 @@ impl Socket {
         let size = transmit.segment_size.unwrap_or(rest.len()).max(1);
         let mut sent = TransmitOutcome::Done;
         while !rest.is_empty() {
-            let at_once = self.packets_at_once() * size;
-            let part = &rest[..at_once.min(rest.len())];
+            let part = self.next_part(transmit, rest, size);
             let passed = match ready!(self.poll_send_part(cx, transmit, part, size)) {
                 Ok(passed) => passed,
                 Err(failed) => {
                     sent = failed;
-                    part.len()
+                    self.lost(transmit, part, size)
                 }
             };
             *rest = &rest[passed..];
@@ -391,6 +405,11 @@ impl Socket {
     }
 }
 
+/// Returns whether the system sends several packets as one.
+fn has_offload(state: &UdpSocketState, transmit: &Transmit) -> bool {
+    transmit.route.encapsulation.is_some() && state.max_gso_segments() > 1
+}
+
 /// Sends packets of `size` bytes with one call of the system. Returns the number of bytes that were sent.
 fn send_part(
     io: &SystemSocket,
@@ -401,9 +420,9 @@ fn send_part(
 ) -> io::Result<usize> {
     #[cfg(target_os = "linux")]
     {
-        let offload = transmit.route.encapsulation.is_some() && state.max_gso_segments() > 1;
+        let offload = has_offload(state, transmit);
         if transmit.dscp != 0 || part.len() > size && !offload {
-            return own_calls::send(io, transmit, part, size, offload);
+            return send_calls::send(io, transmit, part, size, offload);
         }
     }
     state.try_send(io.into(), &datagram(transmit, part, size))?;

@@ -50,8 +50,13 @@ pub(crate) fn read(socket: Socket, done: &Arc<AtomicBool>, mut take: impl FnMut(
     loop {
         match socket.read(&mut buffer) {
             Ok(length) => {
-                if let Some(packet) = parse(&buffer[..length]) {
-                    take(packet);
+                if let Some(captured) = parse(&buffer[..length]) {
+                    for sctp in packets(&captured.sctp) {
+                        take(Captured {
+                            sctp: sctp.to_vec(),
+                            ..captured.clone()
+                        });
+                    }
                 }
             }
             // No packet arrived for a while.
@@ -61,7 +66,30 @@ pub(crate) fn read(socket: Socket, done: &Arc<AtomicBool>, mut take: impl FnMut(
     }
 }
 
-/// Parses a packet with SCTP, in UDP or not.
+/// Packets of one association that leave with one call: they are captured as one, before they are segmented. Of those that
+/// are longer than a snapshot, only the first is found.
+fn packets(joined: &[u8]) -> Vec<&[u8]> {
+    const COMMON_HEADER: usize = 12;
+    let ports_and_tag = |at: usize| joined.get(at..at + 8);
+    let mut packets = Vec::new();
+    let (mut begin, mut at) = (0, COMMON_HEADER);
+    while let Some(&[_, _, high, low]) = joined.get(at..).and_then(<[u8]>::first_chunk) {
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        if at > begin + COMMON_HEADER && ports_and_tag(at) == ports_and_tag(begin) {
+            packets.push(&joined[begin..at]);
+            begin = at;
+            at += COMMON_HEADER;
+        } else if length < 4 {
+            break;
+        } else {
+            at += length.next_multiple_of(4);
+        }
+    }
+    packets.push(&joined[begin..]);
+    packets
+}
+
+/// Parses packets with SCTP, in UDP or not.
 fn parse(packet: &[u8]) -> Option<Captured> {
     match packet.first()? >> 4 {
         4 => parse_v4(packet),
@@ -108,4 +136,21 @@ fn sctp_at(header: usize, protocol: u8) -> Option<usize> {
         UDP => Some(header + 8),
         _ => None,
     }
+}
+
+#[test]
+fn joined_packets_are_found() {
+    let header = [&[0x13, 0x88, 0x13, 0x88, 1, 2, 3, 4], &[9; 4][..]].concat();
+    let sack = [3, 0, 0, 16, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0];
+    let cookie_ack = [11, 0, 0, 4];
+    let first = [&header[..], &cookie_ack, &sack].concat();
+    let second = [&header[..], &sack, &cookie_ack].concat();
+    let joined = [&first[..], &second, &first].concat();
+    assert_eq!(packets(&joined), [&first[..], &second, &first]);
+    // The third one is truncated by the snapshot.
+    let snapshot = &joined[..joined.len() - 20];
+    assert_eq!(packets(snapshot).concat(), snapshot);
+    assert_eq!(packets(snapshot).len(), 3);
+    assert_eq!(packets(&first), [&first[..]]);
+    assert_eq!(packets(&header[..7]), [&header[..7]]);
 }

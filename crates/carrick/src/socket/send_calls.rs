@@ -1,6 +1,6 @@
-//! Packets that `quinn-udp`, which sends all other ones, does not send well: those with a DSCP, since it writes the ECN
-//! field of each packet with DSCP 0, and several packets on plain IP, which has no segmentation offload, since it takes a
-//! call for each of them.
+//! System calls that send what `quinn-udp` does not send well: packets with a DSCP, since it writes the ECN field of each
+//! packet with DSCP 0, and several packets where there is no segmentation offload, as on plain IP, since it takes a call
+//! for each of them.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
