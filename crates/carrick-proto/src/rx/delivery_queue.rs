@@ -6,18 +6,15 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use carrick_wire::Tsn;
 
+use super::block_queue::{BlockQueue, MIN_CAPACITY};
 use super::buffer::Cost;
 use super::message::{Message, MessagePart};
-use crate::capacity::ReserveDoubling;
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
-
-/// Capacity, and number of empty places, that is always kept.
-const MIN_CAPACITY: usize = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct DeliveryQueue {
     /// Messages in order; a part that was dropped leaves an empty place.
-    places: VecDeque<Option<Message>>,
+    places: BlockQueue<Option<Message>>,
     /// Number of places removed from the front, which is the number of the first place.
     passed: u64,
     /// Number of places that are not empty.
@@ -29,7 +26,8 @@ pub(super) struct DeliveryQueue {
 /// Messages in order, with the empty places. The index by TSN is rebuilt.
 impl Portable for DeliveryQueue {
     fn write(&self, out: &mut ExportWriter) {
-        self.places.write(out);
+        self.places.len().write(out);
+        self.places.iter().for_each(|place| place.write(out));
     }
 
     fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
@@ -59,7 +57,6 @@ impl DeliveryQueue {
             let places = self.parts.entry(message.tsn.value()).or_default();
             places.push_back(place);
         }
-        self.places.reserve_doubling();
         self.places.push_back(Some(message));
         self.len += 1;
     }
@@ -89,10 +86,6 @@ impl DeliveryQueue {
         loop {
             let place = self.places.pop_front()?;
             self.passed += 1;
-            if self.places.is_empty() {
-                // Otherwise a burst of small messages would keep 100 bytes for each of them.
-                self.places.shrink_to(MIN_CAPACITY);
-            }
             let Some(message) = place else { continue };
             self.len -= 1;
             if is_part(&message) {

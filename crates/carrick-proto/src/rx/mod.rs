@@ -17,6 +17,7 @@
 //! 8. If the buffer runs full, begin partial delivery (RFC 9260, section 6.9).
 
 mod autotune;
+mod block_queue;
 mod buffer;
 mod delivery;
 mod delivery_queue;

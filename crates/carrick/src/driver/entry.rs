@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use carrick_proto::{
-    AssociationId, CloseReason, Endpoint as Core, Event, SendError, SendFailure, Time,
+    AssociationId, CloseReason, Endpoint as Core, Event, Message, SendError, SendFailure, Time,
     UnsentMessage,
 };
 use tokio::sync::mpsc::error::TrySendError;
@@ -16,6 +16,10 @@ use crate::command::{AssociationEnded, OutgoingMessage};
 use crate::error::OperationError;
 use crate::lazy::{self, LazySender};
 use crate::shared::SharedState;
+
+/// Maximum number of messages that are passed to a handle at once: larger blocks of memory would come from the system,
+/// and return to it, each time.
+const MESSAGES_AT_ONCE: usize = 64;
 
 pub(super) struct AssociationEntry {
     pub(super) shared: Arc<SharedState>,
@@ -198,25 +202,31 @@ impl AssociationEntry {
     /// no more now.
     pub(super) fn deliver(&mut self, core: &mut Core, id: AssociationId) -> bool {
         let mut messages = Vec::new();
-        let mut is_last = false;
         while self.discard || self.shared.receive_queue.has_room() {
             let Some(message) = core.receive(id) else {
-                is_last = true;
-                break;
+                self.pass_to_handle(messages);
+                return true;
             };
             if !self.discard {
                 self.shared.receive_queue.add(&message);
                 messages.push(message);
+                if messages.len() == MESSAGES_AT_ONCE {
+                    self.pass_to_handle(std::mem::take(&mut messages));
+                }
             }
         }
-        if !messages.is_empty() {
-            let deliveries = self.deliveries.open(mpsc::unbounded_channel);
-            self.discard = deliveries.is_none_or(|d| d.send(RecvItem::Messages(messages)).is_err());
-            if self.discard && !is_last {
-                return self.deliver(core, id);
-            }
+        self.pass_to_handle(messages);
+        // Without a reader all are discarded.
+        self.discard && self.deliver(core, id)
+    }
+
+    /// Discards the messages if there is no handle that reads any.
+    fn pass_to_handle(&mut self, messages: Vec<Message>) {
+        if messages.is_empty() {
+            return;
         }
-        is_last
+        let deliveries = self.deliveries.open(mpsc::unbounded_channel);
+        self.discard = deliveries.is_none_or(|d| d.send(RecvItem::Messages(messages)).is_err());
     }
 
     /// Discards partial messages after a restart of the peer.

@@ -1,6 +1,7 @@
 //! Slab of the messages in the queues of all streams, linked per stream: an empty queue needs no
 //! memory, and a message is removed from the middle of a queue in constant time.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::capacity::ReserveDoubling;
@@ -33,7 +34,9 @@ struct Node {
 #[derive(Debug, Default)]
 pub(super) struct MessageSlab {
     nodes: Vec<Option<Node>>,
-    free: Vec<u32>,
+    /// Unused nodes, used again in the order in which they became free: that of their addresses, in which processors
+    /// read memory ahead.
+    free: VecDeque<u32>,
 }
 
 impl MessageSlab {
@@ -53,7 +56,7 @@ impl MessageSlab {
             before,
             behind: None,
         });
-        let at = if let Some(at) = self.free.pop() {
+        let at = if let Some(at) = self.free.pop_front() {
             self.nodes[at as usize] = node;
             at
         } else {
@@ -94,7 +97,7 @@ impl MessageSlab {
         at: u32,
         (before, behind): (Option<u32>, Option<u32>),
     ) {
-        self.free.push(at);
+        self.free.push_back(at);
         if let Some(node) = before.and_then(|b| self.node_mut(b)) {
             node.behind = behind;
         }
