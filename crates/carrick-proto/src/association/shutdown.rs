@@ -47,9 +47,9 @@ impl Association {
         if !self.sender.is_finished() || self.streams.awaits_renumbering() {
             return;
         }
-        let guard = Some(cx.now + self.config.shutdown_guard());
         match self.state {
             AssociationState::ShutdownPending => {
+                let guard = Some(cx.now + self.config.shutdown_guard());
                 self.state = AssociationState::ShutdownSent(Box::new(Ending {
                     chunk: Repeat::now(),
                     guard,

@@ -122,8 +122,9 @@ pub(crate) struct Ending {
 portable_struct! { Ending { chunk, guard, answer, sent_to } }
 
 /// State of an association. The larger data of set-up and shutdown is on the heap, since most associations are
-/// established and idle.
+/// established and idle. Each packet asks for the state several times: the tag is by itself, not in a field of a state.
 #[derive(Debug)]
+#[repr(u8)]
 pub(crate) enum AssociationState {
     CookieWait(CookieWait),
     CookieEchoed(Box<CookieEchoed>),

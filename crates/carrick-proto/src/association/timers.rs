@@ -145,27 +145,31 @@ impl Association {
         let phase = Phase::of(&self.state);
         let now = cx.now;
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        // Read one by one, as the handling of one may start or stop another.
-        for n in 0..self.association_timers(phase).len() {
-            let (timer, expiry) = self.association_timers(phase)[n];
+        // Read again after each that has expired, whose handling may start or stop another.
+        let mut timers = self.association_timers(phase);
+        for n in 0..timers.len() {
+            let (timer, expiry) = timers[n];
             if is_due(expiry) {
                 self.on_expiry(timer, cx);
-            }
-            if self.state.is_closed() {
-                return;
+                if self.state.is_closed() {
+                    return;
+                }
+                timers = self.association_timers(phase);
             }
         }
         if phase == Phase::Transfer {
             self.expire_messages(cx);
         }
         for id in self.paths.ids() {
-            for n in 0..self.path_timers(phase, &self.paths[id]).len() {
-                let (timer, expiry) = self.path_timers(phase, &self.paths[id])[n];
+            let mut timers = self.path_timers(phase, &self.paths[id]);
+            for n in 0..timers.len() {
+                let (timer, expiry) = timers[n];
                 if is_due(expiry) {
                     self.on_path_expiry(timer, id, cx);
-                }
-                if self.state.is_closed() {
-                    return;
+                    if self.state.is_closed() {
+                        return;
+                    }
+                    timers = self.path_timers(phase, &self.paths[id]);
                 }
             }
         }

@@ -624,7 +624,7 @@ impl Endpoint {
     /// 4. Update the index by the peer's addresses.
     /// 5. Update the accounting of receive memory.
     /// 6. Move its events to the endpoint's queue, and remove it if it has ended.
-    /// 7. Update the index by tag, the next timeout and the queue of associations to send.
+    /// 7. Update the index by tag and the queue of associations to send.
     ///
     /// Returns `None` if there is no such association.
     fn update_association<R>(

@@ -568,11 +568,10 @@ impl Registry {
             .filter_map(|s| s.association.as_ref().map(|a| a.id()))
     }
 
-    /// Updates all that the registry derives from an association: its tag in the index, its next
-    /// timeout, and its place in the queue of those that may have something to send.
+    /// Updates what the registry derives from an association: its tag in the index, and its place in the queue of those
+    /// that may have something to send. Its next timeout is scheduled when nothing is left to send.
     pub(crate) fn refresh(&mut self, id: AssociationId) {
         self.index_tag(id);
-        self.schedule(id);
         self.mark_ready(id);
     }
 
