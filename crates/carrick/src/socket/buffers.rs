@@ -18,6 +18,9 @@ use super::from_ecn_codepoint;
 /// Bytes of one large buffer: the largest IP packet.
 const BUFFER: usize = 65_536;
 
+/// Number of buffers that a call may fill after one that has filled none or one.
+const MIN_OFFERED: usize = if BATCH_SIZE < 2 { BATCH_SIZE } else { 2 };
+
 /// The shortest IPv4 header.
 const IPV4_HEADER: usize = 20;
 
@@ -25,6 +28,8 @@ const IPV4_HEADER: usize = 20;
 pub(crate) struct ReceiveBuffers {
     memory: Vec<u8>,
     meta: [RecvMeta; BATCH_SIZE],
+    /// Number of buffers that the next call may fill. Each that stays empty costs time as well.
+    offered: usize,
 }
 
 impl ReceiveBuffers {
@@ -33,18 +38,23 @@ impl ReceiveBuffers {
             // Zeroed memory costs nothing until it is used.
             memory: vec![0; BATCH_SIZE * BUFFER],
             meta: [RecvMeta::default(); BATCH_SIZE],
+            offered: MIN_OFFERED,
         }
     }
 
-    /// Lets `read` fill the buffers.
+    /// Lets `read` fill buffers: as many as it filled last, and as many again. Returns how many it has filled, and whether
+    /// that were all.
     pub(super) fn receive(
         &mut self,
         read: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        let mut rest = self.memory.chunks_exact_mut(BUFFER);
+    ) -> io::Result<(usize, bool)> {
+        let offered = self.offered;
+        let mut rest = self.memory[..offered * BUFFER].chunks_exact_mut(BUFFER);
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
             std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
-        read(&mut slices, &mut self.meta)
+        let count = read(&mut slices[..offered], &mut self.meta[..offered])?;
+        self.offered = (2 * count).clamp(MIN_OFFERED, BATCH_SIZE);
+        Ok((count, count == offered))
     }
 
     /// Returns the datagrams in the first `count` buffers.
@@ -154,6 +164,29 @@ fn strip_ip_header(bytes: &[u8], sender: IpAddr) -> Option<(IpAddr, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_may_fill_twice_as_many_buffers() {
+        let mut buffers = ReceiveBuffers::new();
+        let mut waiting = 100;
+        let offered: Vec<usize> = std::iter::from_fn(|| {
+            let mut offered = 0;
+            let read = buffers.receive(|slices, meta| {
+                offered = slices.len();
+                assert_eq!(meta.len(), offered);
+                assert!(slices.iter().all(|slice| slice.len() == BUFFER));
+                Ok(offered.min(waiting))
+            });
+            let (count, is_full) = read.unwrap();
+            assert_eq!(is_full, count == offered);
+            waiting -= count;
+            is_full.then_some(offered)
+        })
+        .collect();
+        let doubled = std::iter::successors(Some(MIN_OFFERED), |n| Some((2 * n).min(BATCH_SIZE)));
+        assert_eq!(offered, doubled.take(offered.len()).collect::<Vec<_>>());
+        assert_eq!(offered.iter().sum::<usize>() + buffers.offered / 2, 100);
+    }
 
     #[test]
     fn a_coalesced_buffer_is_split_into_datagrams() {

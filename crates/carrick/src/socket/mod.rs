@@ -32,7 +32,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use carrick_proto::Transmit;
-use quinn_udp::{BATCH_SIZE, EcnCodepoint, UdpSocketState};
+use quinn_udp::{EcnCodepoint, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
 
 use crate::error::BindError;
@@ -223,8 +223,9 @@ impl Socket {
     ) -> Poll<io::Result<Datagrams<'b>>> {
         // An error is that of an earlier packet; its details are in the error queue.
         let count = ready!(self.io.poll_read(cx, |io| {
-            let count = buffers.receive(|slices, meta| self.state.recv(io.into(), slices, meta))?;
-            Ok((count, READS_BATCHES && count < BATCH_SIZE))
+            let (count, is_full) =
+                buffers.receive(|slices, meta| self.state.recv(io.into(), slices, meta))?;
+            Ok((count, READS_BATCHES && !is_full))
         }))?;
         let datagrams = buffers.datagrams(count, self.address, self.encapsulated);
         Poll::Ready(Ok(datagrams))
