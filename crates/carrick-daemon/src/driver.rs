@@ -352,12 +352,12 @@ impl Driver {
         Poll::Ready(())
     }
 
-    /// Processes received packets. Returns true if there were any.
+    /// Processes received packets. Returns true if more may wait.
     fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let udp_port = self.transport().encapsulation_port();
         let (sockets, strays) = (&mut self.sockets, &mut self.strays);
         let (captures, leases) = (&mut self.captures, &mut self.leases);
-        let any = self.network.poll_receive(cx, |arrival| match arrival {
+        let more = self.network.poll_receive(cx, |arrival| match arrival {
             NetworkInput::Packets(route, packets)
                 if route.encapsulation.is_some() && captures.is_empty() && leases.is_empty() =>
             {
@@ -390,7 +390,7 @@ impl Driver {
             }
         });
         self.leases.flush();
-        any
+        more
     }
 
     /// Reads the readiness of descriptors and clients; ready if there was any.

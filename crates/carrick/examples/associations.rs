@@ -313,11 +313,11 @@ impl Peers {
         .await;
     }
 
-    /// Processes what has arrived and what is due. Returns true if packets have arrived.
+    /// Processes what has arrived and what is due. Returns true if more packets may wait.
     fn round(&mut self, cx: &mut Context<'_>) -> bool {
         let now = Time::from_nanos(self.epoch.elapsed().as_nanos() as u64);
         let (ends, ready) = (&mut self.ends, &mut self.ready);
-        let busy = self.network.poll_receive(cx, |input| {
+        let more = self.network.poll_receive(cx, |input| {
             let NetworkInput::Packets(route, packets) = input else {
                 return;
             };
@@ -347,7 +347,7 @@ impl Peers {
             self.read_events(peer);
         }
         self.network.flush(cx);
-        busy
+        more
     }
 
     /// Begins further set-ups.

@@ -144,29 +144,31 @@ impl Driver {
         Time::from_nanos(nanos)
     }
 
-    /// Processes commands of the handles. Returns true if there were any.
+    /// Processes commands of the handles. Returns true if more may wait.
     fn take_commands(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         if self.orphaned {
             return false;
         }
+        let mut taken = 0;
         let mut batch = std::mem::take(&mut self.batch);
-        let taken = self.orders.poll_recv_many(cx, &mut batch, COMMANDS);
-        for command in batch.drain(..) {
-            self.execute(command, now);
-        }
-        self.batch = batch;
-        match taken {
-            Poll::Pending => false,
-            Poll::Ready(0) => {
+        while taken < COMMANDS
+            && let Poll::Ready(count) = self.orders.poll_recv_many(cx, &mut batch, COMMANDS)
+        {
+            if count == 0 {
                 self.orphaned = true;
                 self.end();
-                true
+                break;
             }
-            Poll::Ready(_) => true,
+            taken += count;
+            for command in batch.drain(..) {
+                self.execute(command, now);
+            }
         }
+        self.batch = batch;
+        taken >= COMMANDS
     }
 
-    /// Processes received datagrams. Returns true if there were any.
+    /// Processes received datagrams. Returns true if more may wait.
     fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let port = self.core.port();
         let protected = self.below.is_protected();
@@ -326,21 +328,21 @@ impl Driver {
         let this = self;
         for _ in 0..ROUNDS {
             let now = this.now();
-            let mut busy = this.take_commands(cx, now);
-            busy |= this.receive(cx, now);
-            busy |= this.receive_passed_on(cx, now);
-            busy |= this.follow_failure(now);
-            busy |= this.expire(now);
-            busy |= this.follow_host(cx, now);
+            let mut more = this.take_commands(cx, now);
+            more |= this.receive(cx, now);
+            more |= this.receive_passed_on(cx, now);
+            more |= this.follow_failure(now);
+            more |= this.expire(now);
+            more |= this.follow_host(cx, now);
             this.dispatch_events(now);
             this.transmit(cx, now);
-            busy |= this.dispatch_events(now);
+            more |= this.dispatch_events(now);
             if this.is_done() && this.all_shards_are_done(cx) {
                 this.below.close(now, &mut this.core);
                 this.transmit(cx, now);
                 return Poll::Ready(());
             }
-            if !busy && this.arm(cx).is_pending() {
+            if !more && this.arm(cx).is_pending() {
                 return Poll::Pending;
             }
         }

@@ -153,7 +153,7 @@ impl LeasedPort {
         self.grant.addresses.retain(|other| *other != address);
     }
 
-    /// Reads packets and ICMP messages, a bounded number. Returns true if there were any.
+    /// Reads packets and ICMP messages, a bounded number. Returns true if more may wait.
     pub(crate) fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -162,20 +162,17 @@ impl LeasedPort {
         if self.failure.is_some() || self.poll_renewal(cx).is_pending() {
             return false;
         }
-        let mut any = false;
         let mut batches = 0;
         while batches < BATCHES {
             match self.pair.poll_recv_ready(cx) {
-                Poll::Pending => return any,
-                // The runtime shuts down.
-                Poll::Ready(Err(_)) => return false,
                 Poll::Ready(Ok(())) => {}
+                // An error: the runtime shuts down.
+                Poll::Pending | Poll::Ready(Err(_)) => return false,
             }
             let read = self.pair.try_io(Interest::READABLE, || {
                 let read = recv(&self.pair, &mut self.buffer[..], RecvFlags::DONTWAIT);
                 read.map(|(len, _)| len).map_err(io::Error::from)
             });
-            any = true;
             batches += 1;
             match read {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => batches -= 1,
@@ -187,7 +184,7 @@ impl LeasedPort {
                 Ok(len) => pass_on(&self.buffer[..len], &mut take),
             }
         }
-        any
+        true
     }
 
     /// Sends packets to the daemon, or queues them until the pair has room.

@@ -18,13 +18,13 @@
 //! let mut config = NetworkConfig::new(Transport::Udp { port: 0 });
 //! config.addresses = vec![[127, 0, 0, 1].into()];
 //! let mut network = Network::bind(config)?;
-//! let busy = std::future::poll_fn(|cx| {
+//! let more = std::future::poll_fn(|cx| {
 //!     Poll::Ready(network.poll_receive(cx, |arrival| match arrival {
 //!         NetworkInput::Packets(route, packets) => println!("{} packets from {}", packets.count(), route.remote),
 //!         NetworkInput::Icmp(icmp) => println!("{:?} from {}", icmp.kind, icmp.remote),
 //!     }))
 //! });
-//! assert!(!busy.await, "no packet has arrived");
+//! assert!(!more.await, "no packet has arrived");
 //! # Ok(())
 //! # }
 //! ```
@@ -284,8 +284,8 @@ impl Network {
         self.sockets.remove(address);
     }
 
-    /// Reads packets and ICMP messages, a bounded number of each. Returns true if there were any; false
-    /// registers the task to be woken.
+    /// Reads packets and ICMP messages, a bounded number of each. Returns true if more may wait; false registers the
+    /// task to be woken.
     pub fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -295,10 +295,11 @@ impl Network {
         if let Some(lease) = &mut self.lease {
             return lease.poll_receive(cx, take);
         }
-        let mut any = false;
+        let mut more = false;
         for index in 0..self.sockets.len() {
             let socket = self.sockets.get(index);
-            for _ in 0..BATCHES {
+            let mut read = 0;
+            while read < BATCHES {
                 match socket.poll_receive(cx, &mut self.buffers) {
                     Poll::Pending => break,
                     Poll::Ready(Ok(datagrams)) => datagrams
@@ -310,19 +311,22 @@ impl Network {
                         }
                     }
                 }
-                any = true;
+                read += 1;
             }
-            for _ in 0..BATCHES {
+            more |= read == BATCHES;
+            read = 0;
+            while read < BATCHES {
                 let Poll::Ready(notes) = socket.poll_errors(cx) else {
                     break;
                 };
-                any = true;
+                read += 1;
                 for note in &notes {
                     take(NetworkInput::Icmp(note.input()));
                 }
             }
+            more |= read == BATCHES;
         }
-        any
+        more
     }
 
     /// Follows the host: opens the sockets of new addresses and closes those of removed addresses.
