@@ -44,29 +44,24 @@ impl Association {
     /// acknowledged (RFC 3758 section 3.5, A2): a FORWARD-TSN that the peer has not acknowledged leaves
     /// in front of the chunk.
     pub(crate) fn advance_shutdown(&mut self, cx: &Context<'_>) {
+        let guard = match self.state {
+            AssociationState::ShutdownPending => Some(cx.now + self.config.shutdown_guard()),
+            AssociationState::ShutdownReceived => None,
+            _ => return,
+        };
         if !self.sender.is_finished() || self.streams.awaits_renumbering() {
             return;
         }
-        match self.state {
-            AssociationState::ShutdownPending => {
-                let guard = Some(cx.now + self.config.shutdown_guard());
-                self.state = AssociationState::ShutdownSent(Box::new(Ending {
-                    chunk: Repeat::now(),
-                    guard,
-                    answer: None,
-                    sent_to: None,
-                }))
-            }
-            AssociationState::ShutdownReceived => {
-                self.state = AssociationState::ShutdownAckSent(Box::new(Ending {
-                    chunk: Repeat::now(),
-                    guard: None,
-                    answer: None,
-                    sent_to: None,
-                }))
-            }
-            _ => {}
-        }
+        let ending = Box::new(Ending {
+            chunk: Repeat::now(),
+            guard,
+            answer: None,
+            sent_to: None,
+        });
+        self.state = match guard {
+            Some(_) => AssociationState::ShutdownSent(ending),
+            None => AssociationState::ShutdownAckSent(ending),
+        };
     }
 
     /// Handles a SHUTDOWN from the peer (section 9.2):
