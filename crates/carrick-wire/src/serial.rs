@@ -8,7 +8,7 @@ use core::fmt;
 macro_rules! serial {
     ($(#[$doc:meta])* $name:ident, $raw:ty) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
         pub struct $name($raw);
 
         impl $name {
