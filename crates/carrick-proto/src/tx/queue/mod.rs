@@ -1,11 +1,13 @@
-//! Messages that wait to be sent, and the outbound streams that they belong to. Memory is allocated with the
-//! first message.
+//! Messages that wait to be sent, and the outbound streams that they belong to. Queues have memory while messages
+//! wait, and until a heartbeat finds them empty.
 //!
 //! - `stream_queues`: a queue for each stream, chosen from by the scheduler
+//! - `idle_streams`: the streams without queues
 //! - `message_slab`: storage of the queues
 //! - `deferred`: messages for streams that are being reset
 
 mod deferred;
+mod idle_streams;
 mod message_slab;
 mod stream_queues;
 
@@ -19,8 +21,18 @@ use super::scheduler::StreamScheduler;
 use crate::path::PathId;
 use crate::streams::StreamSet;
 use deferred::DeferredMessages;
+use idle_streams::IdleStreams;
 pub(super) use stream_queues::NewChunk;
 use stream_queues::StreamQueues;
+
+/// Outbound streams, with a queue for each if messages wait.
+#[derive(Debug)]
+enum OutboundStreams {
+    Idle(IdleStreams),
+    Queued(Box<StreamQueues>),
+}
+
+portable_enum! { OutboundStreams { 0: Idle(value), 1: Queued(value) } }
 
 /// Messages of the outbound streams. The queued ones may be sent; those that the user sends on a stream while
 /// it is being reset are deferred, and queued once the peer has responded.
@@ -29,11 +41,11 @@ pub(crate) struct SendQueue {
     outbound_streams: u16,
     scheduler: StreamScheduler,
     interleaving: bool,
-    queues: Option<Box<StreamQueues>>,
+    streams: OutboundStreams,
     deferred: DeferredMessages,
 }
 
-portable_struct! { SendQueue { outbound_streams, scheduler, interleaving, queues, deferred } }
+portable_struct! { SendQueue { outbound_streams, scheduler, interleaving, streams, deferred } }
 
 impl SendQueue {
     pub(in crate::tx) fn new(outbound_streams: u16, scheduler: StreamScheduler) -> Self {
@@ -41,28 +53,50 @@ impl SendQueue {
             outbound_streams,
             scheduler,
             interleaving: false,
-            queues: None,
+            streams: OutboundStreams::Idle(IdleStreams::default()),
             deferred: DeferredMessages::default(),
         }
     }
 
+    /// Returns the queues, which are allocated if the streams are idle.
     fn queues(&mut self) -> &mut StreamQueues {
-        let (scheduler, interleaving) = (self.scheduler, self.interleaving);
-        self.queues
-            .get_or_insert_with(|| Box::new(StreamQueues::new(scheduler, interleaving)))
+        loop {
+            match self.streams {
+                OutboundStreams::Queued(ref mut queues) => return queues,
+                OutboundStreams::Idle(ref idle) => {
+                    let queues = StreamQueues::resume(self.scheduler, self.interleaving, idle);
+                    self.streams = OutboundStreams::Queued(queues);
+                }
+            }
+        }
+    }
+
+    /// Returns the queues if messages may wait in them.
+    fn queued(&self) -> Option<&StreamQueues> {
+        match &self.streams {
+            OutboundStreams::Queued(queues) => Some(queues),
+            OutboundStreams::Idle(_) => None,
+        }
+    }
+
+    fn queued_mut(&mut self) -> Option<&mut StreamQueues> {
+        match &mut self.streams {
+            OutboundStreams::Queued(queues) => Some(queues),
+            OutboundStreams::Idle(_) => None,
+        }
     }
 
     /// Sets whether the messages of several streams may interleave (RFC 8260, section 2.2).
     pub(in crate::tx) fn set_interleaving(&mut self, interleaving: bool) {
         self.interleaving = interleaving;
-        if let Some(queues) = &mut self.queues {
+        if let Some(queues) = self.queued_mut() {
             queues.set_interleaving(interleaving);
         }
     }
 
     /// Returns whether queue and streams were set so.
     pub(in crate::tx) fn has_interleaving(&self, interleaving: bool) -> bool {
-        let streams = self.queues.as_ref();
+        let streams = self.queued();
         self.interleaving == interleaving
             && streams.is_none_or(|streams| streams.has_interleaving(interleaving))
     }
@@ -117,29 +151,33 @@ impl SendQueue {
 
     /// Returns whether a message of one of these streams is queued.
     pub(in crate::tx) fn has_any(&self, streams: &StreamSet) -> bool {
-        self.queues.as_ref().is_some_and(|q| q.has_any(streams))
+        self.queued().is_some_and(|q| q.has_any(streams))
     }
 
     /// Restarts the message numbers of these streams at 0; no message of theirs has been begun.
     pub(crate) fn reset(&mut self, streams: &StreamSet) {
-        if let Some(queues) = &mut self.queues {
-            queues.reset(streams);
+        match &mut self.streams {
+            OutboundStreams::Idle(idle) => idle.reset(streams),
+            OutboundStreams::Queued(queues) => queues.reset(streams),
         }
     }
 
     /// Returns whether the message numbers of these streams are at 0.
     pub(crate) fn is_reset(&self, streams: &StreamSet) -> bool {
-        self.queues.as_ref().is_none_or(|q| q.is_reset(streams))
+        match &self.streams {
+            OutboundStreams::Idle(idle) => idle.are_reset(streams),
+            OutboundStreams::Queued(queues) => queues.is_reset(streams),
+        }
     }
 
     /// Message, or rest of one, that is sent next.
     pub(in crate::tx) fn front(&self) -> Option<&PendingMessage> {
-        self.queues.as_ref()?.front()
+        self.queued()?.front()
     }
 
     /// Returns the number of queued messages.
     pub(crate) fn len(&self) -> usize {
-        self.queues.as_ref().map_or(0, |q| q.len())
+        self.queued().map_or(0, |q| q.len())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -158,19 +196,19 @@ impl SendQueue {
 
     /// Returns the bytes of user data in queued messages.
     pub(crate) fn bytes(&self) -> usize {
-        self.queues.as_ref().map_or(0, |q| q.bytes())
+        self.queued().map_or(0, |q| q.bytes())
     }
 
-    /// Frees the memory for further messages of queues that are empty.
+    /// Frees the memory of queues that are empty.
     pub(in crate::tx) fn free_unused_memory(&mut self) {
-        if let Some(queues) = &mut self.queues {
-            queues.free_unused_memory();
+        if let Some(queues) = self.queued().filter(|queues| queues.len() == 0) {
+            self.streams = OutboundStreams::Idle(queues.idle_streams());
         }
     }
 
     /// Removes a path from the messages that the user directed to it.
     pub(in crate::tx) fn forget_path(&mut self, path: PathId) {
-        if let Some(queues) = &mut self.queues {
+        if let Some(queues) = self.queued_mut() {
             queues.forget_path(path);
         }
         self.deferred.forget_path(path);
@@ -178,7 +216,7 @@ impl SendQueue {
 
     /// Removes a message of limited reliability, or the rest of it, by its number.
     pub(in crate::tx) fn remove(&mut self, number: u64) -> Option<PendingMessage> {
-        let queues = self.queues.as_mut();
+        let queues = self.queued_mut();
         let queued = queues.and_then(|q| q.remove_numbered(number));
         queued.or_else(|| self.deferred.remove_numbered(number))
     }
@@ -187,7 +225,7 @@ impl SendQueue {
     /// above it, none of which has been begun.
     pub(in crate::tx) fn limit_streams(&mut self, streams: u16) -> Vec<PendingMessage> {
         self.outbound_streams = streams;
-        let queues = self.queues.as_mut();
+        let queues = self.queued_mut();
         queues.map(|q| q.remove_above(streams)).unwrap_or_default()
     }
 
@@ -203,12 +241,12 @@ impl SendQueue {
 
     /// Cuts a fragment of at most `max` bytes off the first message.
     pub(in crate::tx) fn cut(&mut self, max: usize) -> Option<NewChunk> {
-        self.queues.as_mut()?.cut(max)
+        self.queued_mut()?.cut(max)
     }
 
     /// Ends the packet that the fragments cut since the last call share.
     pub(in crate::tx) fn packet_over(&mut self) {
-        if let Some(queues) = &mut self.queues {
+        if let Some(queues) = self.queued_mut() {
             queues.packet_over();
         }
     }
@@ -221,14 +259,17 @@ impl SendQueue {
     /// interleave.
     pub(crate) fn set_scheduler(&mut self, scheduler: StreamScheduler) {
         self.scheduler = scheduler;
-        if let Some(queues) = &mut self.queues {
+        if let Some(queues) = self.queued_mut() {
             queues.set_scheduler(scheduler);
         }
     }
 
     /// Returns the priority or weight that the user set for a stream; `None` if there is no such stream.
     pub(crate) fn stream_value(&self, stream: StreamId) -> Option<u16> {
-        let value = || self.queues.as_ref().map_or(0, |q| q.value(stream));
+        let value = || match &self.streams {
+            OutboundStreams::Idle(idle) => idle.value(stream),
+            OutboundStreams::Queued(queues) => queues.value(stream),
+        };
         (stream.0 < self.outbound_streams).then(value)
     }
 
@@ -251,9 +292,15 @@ impl SendQueue {
     /// Removes and returns all messages: the queued ones in the order in which the user sent them, and then
     /// the deferred ones. Message numbers restart at 0; priorities and weights remain.
     pub(in crate::tx) fn take_all(&mut self) -> impl Iterator<Item = PendingMessage> + use<> {
-        let queued = self.queues.as_mut().map(|q| q.restart());
+        let queued = match &mut self.streams {
+            OutboundStreams::Idle(idle) => {
+                idle.reset(&StreamSet::All);
+                Vec::new()
+            }
+            OutboundStreams::Queued(queues) => queues.restart(),
+        };
         let deferred = self.deferred.take();
-        queued.unwrap_or_default().into_iter().chain(deferred)
+        queued.into_iter().chain(deferred)
     }
 }
 
@@ -343,6 +390,54 @@ mod tests {
         assert_eq!(left, expected);
         assert!(queue.is_empty());
         assert!(queue.remove(3).is_none(), "sent");
+    }
+
+    #[test]
+    fn idle_streams_keep_numbers_and_values() {
+        for scheduler in StreamScheduler::ALL {
+            let mut queue = SendQueue::new(70, scheduler);
+            queue.set_interleaving(true);
+            let send = |queue: &mut SendQueue, stream, unordered| {
+                let options = SendOptions {
+                    unordered,
+                    ..SendOptions::on_stream(stream)
+                };
+                push(queue, 0, options, b"m");
+                queue.cut(9).expect("a message").mid.value()
+            };
+            assert!(queue.set_stream_value(StreamId(66), 5));
+            for (stream, unordered) in [(69, false), (69, true), (69, false), (2, false)] {
+                send(&mut queue, stream, unordered);
+            }
+            push(&mut queue, 0, SendOptions::on_stream(3), b"m");
+            queue.free_unused_memory();
+            assert_eq!(queue.len(), 1, "queues with a message remain");
+            queue.cut(9).expect("a message");
+            queue.free_unused_memory();
+            let OutboundStreams::Idle(idle) = &queue.streams else {
+                panic!("queues without messages are freed");
+            };
+            assert_eq!(
+                idle.iter().count(),
+                4,
+                "streams that were used or have a value"
+            );
+            assert!(queue.front().is_none() && queue.is_empty());
+            let two = StreamSet::new([StreamId(2), StreamId(50)].into_iter());
+            assert!(!queue.is_reset(&two) && !queue.is_reset(&StreamSet::All));
+            queue.reset(&two);
+            assert!(queue.is_reset(&two) && !queue.is_reset(&StreamSet::All));
+            let values = [66, 69].map(|stream| queue.stream_value(StreamId(stream)));
+            assert_eq!(values, [Some(5), Some(0)]);
+            let next = [(69, false), (69, true), (2, false), (3, false), (4, false)];
+            let mids = next.map(|(stream, unordered)| send(&mut queue, stream, unordered));
+            assert_eq!(mids, [2, 1, 0, 1, 0]);
+            assert_eq!(queue.stream_value(StreamId(66)), Some(5));
+            queue.free_unused_memory();
+            assert_eq!(queue.take_all().count(), 0);
+            assert!(queue.is_reset(&StreamSet::All), "after a restart");
+            assert_eq!(queue.stream_value(StreamId(66)), Some(5));
+        }
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! A queue of messages for each stream, from which the scheduler chooses.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 use carrick_wire::{DataFlags, Fsn, Mid, Ppid, StreamId};
 
+use super::idle_streams::{IdleStreams, StreamNumbers};
 use super::message_slab::{MessageSlab, StreamQueue};
 use crate::capacity::ReserveDoubling;
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
@@ -321,11 +323,32 @@ impl StreamQueues {
         self.bytes
     }
 
-    /// Frees the memory for further messages, if there are none.
-    pub(super) fn free_unused_memory(&mut self) {
-        if self.len == 0 {
-            self.slab = MessageSlab::default();
+    /// Returns what remains of the streams while no message waits.
+    pub(super) fn idle_streams(&self) -> IdleStreams {
+        let streams = self.streams.iter().map(|stream| StreamNumbers {
+            id: stream.id,
+            value: stream.entry.value,
+            next: stream.next,
+        });
+        IdleStreams::new(streams)
+    }
+
+    /// Returns queues without messages of these streams. Their clocks begin at the same time: a busy period of a fair
+    /// scheduler does not count in the next one.
+    #[cold]
+    pub(super) fn resume(
+        scheduler: StreamScheduler,
+        interleaving: bool,
+        streams: &IdleStreams,
+    ) -> Box<Self> {
+        let mut queues = Box::new(Self::new(scheduler, interleaving));
+        for idle in streams.iter() {
+            let slot = queues.slot(idle.id);
+            let stream = &mut queues.streams[slot as usize];
+            stream.entry.value = idle.value;
+            stream.next = idle.next;
         }
+        queues
     }
 
     /// Removes a path from the messages that the user directed to it.
