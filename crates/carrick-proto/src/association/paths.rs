@@ -61,14 +61,14 @@ impl Association {
         }
         self.paths[id].request_due_heartbeat(cx.now, rto, &self.config, cx.random);
         if id == self.paths.current() {
-            self.free_unused_memory();
+            self.free_unused_memory(cx.now);
         }
     }
 
     /// Frees what the queues of an idle association keep for the next data, which may be as much as the data
     /// before took.
-    fn free_unused_memory(&mut self) {
-        self.sender.free_unused_memory();
+    fn free_unused_memory(&mut self, now: Time) {
+        self.sender.free_unused_memory(now, &mut self.paths);
         self.receiver.free_unused_memory();
         self.replies.free_unused_memory();
         self.events.free_unused_memory();

@@ -1,6 +1,8 @@
 //! Limits of the data in flight on a path: cwnd and what changes it, and the limits beside it, after T3-rtx, by
 //! Max.Burst and by proportional rate reduction (RFC 9260, sections 6.1 and 7.2).
 
+use core::time::Duration;
+
 use super::recovery::Reduction;
 use super::{AfterTimeout, Path};
 use crate::cc::{Acknowledged, CongestionEvent, Controller, Member};
@@ -40,6 +42,12 @@ impl SendLimits {
     /// Ends the limit after a timeout (section 7.2.3): data sent here was acknowledged.
     pub(super) fn end_after_timeout(&mut self) {
         self.after_timeout = None;
+    }
+
+    /// Returns whether no data was sent or acknowledged for this time.
+    pub(super) fn were_unused_for(&self, time: Duration, now: Time) -> bool {
+        let last = self.last_data.max(self.last_ack);
+        last.is_none_or(|at| now.since(at) >= time)
     }
 
     /// When data was last sent.

@@ -300,11 +300,15 @@ impl Sender {
         self.queue.total_len() == 0 && self.outstanding.is_empty()
     }
 
-    /// Frees the memory for further messages and chunks, if there are none.
-    pub(crate) fn free_unused_memory(&mut self) {
+    /// Frees the memory for further messages and chunks, and for what is known of delivered ones, if there are none.
+    pub(crate) fn free_unused_memory(&mut self, now: Time, paths: &mut Paths) {
         if self.is_drained() {
             self.queue.free_unused_memory();
             self.outstanding.free_unused_memory();
+            self.detector.free_unused_memory();
+            for path in paths.iter_mut() {
+                path.free_unused_memory(now);
+            }
         }
     }
 

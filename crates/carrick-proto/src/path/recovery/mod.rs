@@ -12,6 +12,7 @@ use crate::time::{Time, earliest};
 pub(crate) use missing_reports::PathReports;
 pub use missing_reports::ReportsPerSack;
 pub(super) use prr::Reduction;
+pub(super) use rack::MIN_RTT_VALIDITY;
 pub(crate) use rack::{Delivery, Rack};
 pub(crate) use tail_loss_probe::{ProbeTransmission, TailLossProbe};
 use undo::Undo;
@@ -137,6 +138,16 @@ impl PathRecovery {
         self.undo.end();
         self.probe.cancel();
         self.rack.reset();
+    }
+
+    /// Forgets transmissions that were delivered, when no chunk is outstanding and the path was idle: later chunks
+    /// have higher numbers. A reduction can't be undone any more, since the window of an idle path decays (RFC 9260,
+    /// section 7.2.1).
+    pub(super) fn forget_deliveries(&mut self) {
+        self.undo.end();
+        self.rack.forget_deliveries();
+        self.reports = PathReports::new();
+        self.reduced_at = 0;
     }
 
     /// Ends the repair.

@@ -10,6 +10,8 @@ use crate::time::Time;
 
 /// Half of the time for which a minimum of the round-trip time is valid.
 const MIN_RTT_SPAN: Duration = Duration::from_secs(5);
+/// Time for which a minimum of the round-trip time is valid at most.
+pub(in crate::path) const MIN_RTT_VALIDITY: Duration = MIN_RTT_SPAN.saturating_mul(2);
 /// Recoveries after which an enlarged reordering window is reset (RFC 8985, section 6.2, step 4).
 const PERSIST: u8 = 16;
 
@@ -123,6 +125,17 @@ impl Rack {
     /// to the chunks.
     pub(super) fn reset(&mut self) {
         self.gap_acked = core::mem::replace(self, Self::new()).gap_acked;
+    }
+
+    /// Forgets the transmissions that were delivered, with a minimum of the round-trip time that is no longer valid:
+    /// no chunk is outstanding. Reordering that was seen remains, as does the enlarged window (step 4).
+    pub(super) fn forget_deliveries(&mut self) {
+        *self = Self {
+            reordering_seen: self.reordering_seen,
+            quarters: self.quarters,
+            persist: self.persist,
+            ..Self::new()
+        };
     }
 
     /// Expiry of the reordering timer.

@@ -77,6 +77,13 @@ impl MissingReports {
         self.exit = None;
     }
 
+    /// Frees the memory for reports: no chunk is outstanding, and later ones are above all reports.
+    pub(in crate::tx) fn free_unused_memory(&mut self) {
+        self.highest = Vec::new();
+        self.retransmitted = VecDeque::new();
+        self.reneged.clear();
+    }
+
     /// Records a SACK that reports everything missing below this index.
     pub(crate) fn on_report(&mut self, below: u64) {
         let position = self.highest.partition_point(|h| *h >= below);

@@ -286,6 +286,13 @@ impl LossDetector {
         }
     }
 
+    /// Frees the memory for reports about chunks, none of which is outstanding.
+    pub(super) fn free_unused_memory(&mut self) {
+        if let Self::MissingReports(reports) = self {
+            reports.free_unused_memory();
+        }
+    }
+
     /// Restarts the probe timer of a path, with tail loss probes (RFC 8985, section 7.2).
     pub(super) fn arm_probe(&self, path: &mut Path, now: Time, config: &AssociationConfig) {
         if matches!(self, Self::Rack { probes: true }) {
