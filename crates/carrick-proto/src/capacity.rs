@@ -1,6 +1,6 @@
-//! Growth of queues that seldom hold more than one element.
+//! Memory of collections that seldom hold elements: its growth, and its release.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 /// Room for another element: one at first, then twice as many. The standard library begins with four, which
@@ -25,3 +25,26 @@ macro_rules! reserve_doubling {
 
 reserve_doubling!(Vec);
 reserve_doubling!(VecDeque);
+
+/// Release of the memory of an empty map or set: when the last element is removed, the standard library keeps a node
+/// for 11 elements.
+pub(crate) trait FreeIfEmpty {
+    /// Frees the memory if there are no elements.
+    fn free_if_empty(&mut self);
+}
+
+impl<K, V> FreeIfEmpty for BTreeMap<K, V> {
+    fn free_if_empty(&mut self) {
+        if self.is_empty() {
+            self.clear();
+        }
+    }
+}
+
+impl<T> FreeIfEmpty for BTreeSet<T> {
+    fn free_if_empty(&mut self) {
+        if self.is_empty() {
+            self.clear();
+        }
+    }
+}

@@ -3,6 +3,7 @@
 
 use alloc::collections::BTreeMap;
 
+use crate::capacity::FreeIfEmpty;
 use crate::work_counter::WorkCounter;
 
 /// Limit of the indexes of an import, which no association reaches.
@@ -41,6 +42,11 @@ impl RangeSet {
 
     pub(crate) fn clear(&mut self) {
         self.ranges.clear();
+    }
+
+    /// Frees the memory for ranges if there are none.
+    pub(crate) fn free_if_empty(&mut self) {
+        self.ranges.free_if_empty();
     }
 
     pub(crate) fn last(&self) -> Option<u64> {

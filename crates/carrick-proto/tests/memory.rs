@@ -23,6 +23,10 @@ const LIMITS: [usize; 2] = [3072, 3072];
 /// Messages that an association has sent before it is idle.
 const MESSAGES: usize = 1000;
 
+/// Heap of such an end after fragmented messages and losses: counters of losses, the last reduction of the window and
+/// what RACK has learned remain.
+const AFTER_LOSSES: usize = 4096;
+
 /// Heap that state of all 65,535 inbound streams takes at most, in bytes: DATA, I-DATA.
 const ALL_STREAMS: [usize; 2] = [192 << 10, 320 << 10];
 
@@ -33,18 +37,24 @@ fn alone() -> (dhat::Profiler, MutexGuard<'static, ()>) {
     (dhat::Profiler::builder().testing().build(), guard)
 }
 
-/// Sends messages in both directions, which are read, and lets two minutes pass.
-fn use_and_rest(memory: &mut Memory, (a, b): (AssociationId, AssociationId)) {
+/// Sends messages in both directions, which are read, and lets two minutes pass. `arrives` decides about each packet.
+fn use_and_rest(
+    memory: &mut Memory,
+    (a, b): (AssociationId, AssociationId),
+    (count, message): (usize, &'static [u8]),
+    mut arrives: impl FnMut() -> bool,
+) {
     let rest = memory.now + Duration::from_secs(120);
-    for (end, id) in [(0, a), (1, b)].repeat(MESSAGES) {
-        let octets = Bytes::from_static(&[7; 100]);
+    for (end, id) in [(0, a), (1, b)].repeat(count) {
+        let octets = Bytes::from_static(message);
         let taken = memory.ends[end].send(memory.now, id, SendOptions::default(), octets);
         taken.expect("room in the send buffer");
     }
     loop {
         let now = memory.now;
         let [first, second] = &mut memory.ends;
-        while carry(now, first, second) | carry(now, second, first) {}
+        let arrives = &mut arrives;
+        while carry_some(now, first, second, arrives) | carry_some(now, second, first, arrives) {}
         while first.receive(a).is_some() || second.receive(b).is_some() {}
         while first.poll_event().is_some() || second.poll_event().is_some() {}
         let timeouts = [first.poll_timeout(), second.poll_timeout()];
@@ -72,7 +82,7 @@ fn an_idle_association_costs_little_memory() {
         ids.extend(memories.iter_mut().map(|memory| memory.connect(&config)));
         let fresh = each();
         for (memory, ids) in memories.iter_mut().zip(&ids) {
-            use_and_rest(memory, *ids);
+            use_and_rest(memory, *ids, (MESSAGES, &[7; 100]), || true);
         }
         let used = each();
         println!("measured: {fresh} bytes per idle association end, {used} after messages");
@@ -81,11 +91,34 @@ fn an_idle_association_costs_little_memory() {
             "{fresh} and {used} bytes"
         );
         // Message numbers continue.
-        use_and_rest(&mut memories[0], ids[0]);
+        use_and_rest(&mut memories[0], ids[0], (MESSAGES, &[7; 100]), || true);
         for (end, id) in memories[0].ends.iter().zip([ids[0].0, ids[0].1]) {
             let stats = end.association_stats(id).expect("open");
             assert_eq!(stats.counters.messages_delivered, 2 * MESSAGES as u64);
         }
+    }
+}
+
+#[test]
+fn losses_leave_little_memory_in_use() {
+    let _alone = alone();
+    let interleaving = AssociationConfig::modern().with(|c| c.extensions.interleaving = true);
+    for config in [AssociationConfig::rfc9260(), interleaving] {
+        let config = Arc::new(config);
+        let count = 50_usize;
+        let mut memories: Vec<Memory> = (0..count).map(|_| Memory::new(&config)).collect();
+        let before = dhat::HeapStats::get().curr_bytes;
+        let mut packets = 0_u32;
+        for memory in &mut memories {
+            let ids = memory.connect(&config);
+            use_and_rest(memory, ids, (20, &[7; 5000]), || {
+                packets += 1;
+                !packets.is_multiple_of(20)
+            });
+        }
+        let each = (dhat::HeapStats::get().curr_bytes - before) / (2 * count);
+        println!("measured: {each} bytes per idle association end after losses");
+        assert!(each <= AFTER_LOSSES, "{each} bytes");
     }
 }
 
@@ -160,6 +193,16 @@ fn endpoint(address: [u8; 4], config: &AssociationConfig) -> Endpoint {
 }
 
 fn carry(now: Time, from: &mut Endpoint, to: &mut Endpoint) -> bool {
+    carry_some(now, from, to, &mut || true)
+}
+
+/// Carries the packets that `arrives` chooses.
+fn carry_some(
+    now: Time,
+    from: &mut Endpoint,
+    to: &mut Endpoint,
+    arrives: &mut impl FnMut() -> bool,
+) -> bool {
     let (mut buffer, mut any) = (Vec::new(), false);
     while let Some(transmit) = from.poll_transmit(now, &mut buffer) {
         let route = Route {
@@ -168,7 +211,7 @@ fn carry(now: Time, from: &mut Endpoint, to: &mut Endpoint) -> bool {
             ..transmit.route
         };
         let size = transmit.segment_size.unwrap_or(transmit.len);
-        for datagram in buffer.chunks(size) {
+        for datagram in buffer.chunks(size).filter(|_| arrives()) {
             to.handle_datagram(now, &route, Bytes::copy_from_slice(datagram));
         }
         buffer.clear();

@@ -13,6 +13,7 @@ use super::forward::AbortedMessage;
 use super::message::{Message, MessagePart, Payload};
 use super::reassembly::CompleteMessage;
 use super::reset::Deferral;
+use crate::capacity::FreeIfEmpty;
 use crate::range_set::RangeSet;
 use crate::stream_table::StreamTable;
 
@@ -169,6 +170,11 @@ impl Delivery {
     /// Frees the memory for further messages.
     pub(super) fn free_unused_memory(&mut self) {
         self.ready.free_unused_memory();
+        self.held.free_if_empty();
+        self.position.free_if_empty();
+        if let Some(non_renegable) = &mut self.non_renegable {
+            non_renegable.free_if_empty();
+        }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -9,6 +9,7 @@ use carrick_wire::Tsn;
 use super::block_queue::{BlockQueue, MIN_CAPACITY};
 use super::buffer::Cost;
 use super::message::{Message, MessagePart};
+use crate::capacity::FreeIfEmpty;
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 
 #[derive(Debug, Default)]
@@ -104,6 +105,7 @@ impl DeliveryQueue {
     /// Frees the memory for further messages.
     pub(super) fn free_unused_memory(&mut self) {
         self.places.shrink_to_fit();
+        self.parts.free_if_empty();
     }
 
     /// Returns whether the beginning of this message is in the queue.

@@ -26,6 +26,7 @@ use super::buffer::Cost;
 use super::delivery::Delivery;
 use super::forward::AbortedMessage;
 use super::message::{Message, MessagePart, Payload};
+use crate::capacity::FreeIfEmpty;
 use crate::stream_table::StreamTable;
 use crate::streams::StreamSet;
 use crate::work_counter::WorkCounter;
@@ -154,6 +155,16 @@ impl Interleaved {
             let number = assembly.number(header);
             number.is_ok_and(|number| assembly.check_end(number, header.ending).is_ok())
         })
+    }
+
+    /// Frees the memory for further fragments.
+    pub(super) fn free_unused_memory(&mut self) {
+        self.messages.free_if_empty();
+        self.held.free_if_empty();
+        self.by_stream.free_if_empty();
+        self.in_parts.free_if_empty();
+        self.ready.free_if_empty();
+        self.deferred.free_if_empty();
     }
 
     /// Holds a fragment until [`Self::release_up_to`].

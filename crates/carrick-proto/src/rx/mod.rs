@@ -380,10 +380,17 @@ impl Receiver {
         Some(message)
     }
 
-    /// Frees the memory for further messages.
+    /// Frees the memory for further data.
     pub(crate) fn free_unused_memory(&mut self) {
+        self.tsns.free_unused_memory();
+        self.sack.free_unused_memory();
         self.payloads = PayloadPool::default();
+        self.reassembly.free_unused_memory();
         self.delivery.free_unused_memory();
+        if let Some(interleaved) = &mut self.interleaved {
+            interleaved.free_unused_memory();
+        }
+        self.aborted.shrink_to_fit();
     }
 
     /// Returns once whether the user is to be notified that [`Self::receive`] has a message.

@@ -13,6 +13,7 @@ use super::buffer::Cost;
 use super::delivery::Delivery;
 use super::forward::AbortedMessage;
 use super::message::{Message, MessagePart, Payload};
+use crate::capacity::FreeIfEmpty;
 
 /// Content of a DATA chunk.
 #[derive(Clone, Debug)]
@@ -430,6 +431,11 @@ impl Reassembly {
         let first = *entry.key();
         let run = entry.remove();
         Some((first, run.last, run.cost()))
+    }
+
+    /// Frees the memory for further fragments.
+    pub(super) fn free_unused_memory(&mut self) {
+        self.runs.free_if_empty();
     }
 
     /// Returns the TSN that identifies the message in partial delivery.

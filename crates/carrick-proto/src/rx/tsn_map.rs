@@ -139,6 +139,11 @@ impl TsnMap {
         self.ranges.remove(first, last);
     }
 
+    /// Frees the memory for ranges above a gap, if there is none.
+    pub(super) fn free_unused_memory(&mut self) {
+        self.ranges.free_if_empty();
+    }
+
     pub(super) fn has_gaps(&self) -> bool {
         !self.ranges.is_empty()
     }

@@ -202,6 +202,11 @@ impl SackGenerator {
         self.due = true;
     }
 
+    /// Frees the memory for further duplicates.
+    pub(in crate::rx) fn free_unused_memory(&mut self) {
+        self.duplicates.shrink_to_fit();
+    }
+
     /// Drops the duplicates to report, whose TSNs are from before a renumbering.
     pub(super) fn clear_duplicates(&mut self) {
         self.duplicates.clear();

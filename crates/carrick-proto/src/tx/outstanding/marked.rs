@@ -3,6 +3,7 @@
 
 use alloc::collections::BTreeSet;
 
+use crate::capacity::FreeIfEmpty;
 use crate::path::PathId;
 
 /// Indexes of the chunks marked for retransmission.
@@ -17,6 +18,14 @@ impl MarkedChunks {
         Self {
             all: BTreeSet::new(),
             by_path: by_path.then(BTreeSet::new),
+        }
+    }
+
+    /// Frees the memory for marked chunks if there are none.
+    pub(super) fn free_if_empty(&mut self) {
+        self.all.free_if_empty();
+        if let Some(by_path) = &mut self.by_path {
+            by_path.free_if_empty();
         }
     }
 

@@ -32,7 +32,7 @@ use alloc::vec::Vec;
 use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, Tsn, padded};
 
 use super::queue::NewChunk;
-use crate::capacity::ReserveDoubling;
+use crate::capacity::{FreeIfEmpty, ReserveDoubling};
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::path::{Path, PathId, Paths};
 use crate::range_set::RangeSet;
@@ -423,10 +423,13 @@ impl Outstanding {
         index
     }
 
-    /// Frees the memory for further chunks.
+    /// Frees the memory for further chunks and records about them.
     pub(super) fn free_unused_memory(&mut self) {
         self.chunks.shrink_to_fit();
         self.reported.shrink_to_fit();
+        self.non_renegable.free_if_empty();
+        self.marked.free_if_empty();
+        self.in_flight_again.free_if_empty();
     }
 
     /// Number of transmissions.
