@@ -92,10 +92,10 @@ impl Endpoint {
         if peers.iter().any(is_connected) {
             return Err(ConnectError::AlreadyConnected);
         }
-        let addresses: Vec<_> = peers.iter().map(|p| (p.address, p.encapsulation)).collect();
         let new = NewAssociation {
-            addresses: &addresses,
-            confirmed: addresses.len(),
+            addresses: peers,
+            confirmed: peers.len(),
+            advertised: &[],
             port,
             source: SourceKey::of(peers[0].address),
             accepted: false,

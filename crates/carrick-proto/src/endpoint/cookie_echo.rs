@@ -15,7 +15,7 @@ use crate::association::state::AssociationState;
 use crate::association::{Association, AssociationId, cookie_while_shutting_down};
 use crate::auth::Auth;
 use crate::cookie::{Cookie, TieTags};
-use crate::route::Route;
+use crate::route::{PeerAddress, Route};
 use crate::time::Time;
 
 /// Match of a valid cookie with an existing association: the actions of RFC 9260, section 5.2.4,
@@ -174,14 +174,14 @@ impl Endpoint {
                 |_| {},
             );
         }
-        let of_cookie = [cookie.remote, route.remote].into_iter();
-        let addresses: Vec<_> = of_cookie
-            .chain(cookie.addresses.iter().copied())
-            .map(|address| (address, cookie.encapsulation))
-            .collect();
+        let encapsulation = cookie.encapsulation;
         let new = NewAssociation {
-            addresses: &addresses,
+            addresses: &[cookie.remote, route.remote].map(|address| PeerAddress {
+                address,
+                encapsulation,
+            }),
             confirmed: 1,
+            advertised: &cookie.addresses,
             port: cookie.peer_port,
             source: SourceKey::of(cookie.remote),
             accepted: true,

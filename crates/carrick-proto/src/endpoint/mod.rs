@@ -68,6 +68,7 @@ use crate::event::{CloseReason, Event};
 use crate::path::{PathId, PathThresholds};
 use crate::random::Random;
 use crate::reply_packets::Replies;
+use crate::route::PeerAddress;
 use crate::rx::message::Message;
 use crate::stats::{
     AssociationCounters, AssociationStats, BufferUse, EndpointStats, PathStats, StreamStats,
@@ -185,7 +186,7 @@ impl Endpoint {
         let update = association.sack_is_due();
         self.registry.update_memory_use(id);
         if done {
-            self.stats.removed += self.registry.remove(id);
+            self.remove(id);
         } else if update {
             self.registry.mark_ready(id);
         }
@@ -216,7 +217,7 @@ impl Endpoint {
         let aborted = self.update_association(now, id, |association, cx| {
             association.abort(CloseReason::AbortedByUser, &cause, cx);
         });
-        self.stats.removed += self.registry.remove(id);
+        self.remove(id);
         aborted.ok_or(OperationError::UnknownAssociation)
     }
 
@@ -577,7 +578,7 @@ impl Endpoint {
 
     /// Admits an association within the limits of the endpoint, and reserves its identifier.
     fn admit(&mut self, new: &NewAssociation<'_>) -> Result<AssociationId, Refusal> {
-        let full = |(address, _): &(IpAddr, Option<u16>)| self.registry.is_full(*address, new.port);
+        let full = |peer: &PeerAddress| self.registry.is_full(peer.address, new.port);
         if new.claimed().iter().any(full) {
             return Err(Refusal::Limit);
         }
@@ -657,6 +658,13 @@ impl Endpoint {
         self.registry.refresh(id);
     }
 
+    /// Removes an association and keeps its counters.
+    fn remove(&mut self, id: AssociationId) {
+        if let Some(association) = self.registry.remove(id) {
+            self.stats.removed += association.counters();
+        }
+    }
+
     /// Moves the events of an association to the endpoint's queue. A closed association leaves the indexes,
     /// and the registry when its received messages have been read.
     fn collect_events(&mut self, id: AssociationId) {
@@ -672,7 +680,7 @@ impl Endpoint {
             if association.has_receivable() {
                 self.registry.unlink(id);
             } else {
-                self.stats.removed += self.registry.remove(id);
+                self.remove(id);
             }
         }
     }

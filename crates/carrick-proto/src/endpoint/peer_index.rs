@@ -10,6 +10,7 @@
 )]
 
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
 
 use carrick_wire::VerificationTag;
@@ -28,7 +29,21 @@ const MAX_UNCONFIRMED: usize = MAX_SHARING / 2;
 const SHARED: u32 = 1 << 31;
 
 /// Peer address and SCTP port.
-pub(super) type Key = (IpAddr, u16);
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Key(pub(super) IpAddr, pub(super) u16);
+
+/// Hashes few words, since the index is read several times in a set-up.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self.0 {
+            IpAddr::V4(a) => state.write_u64(u64::from(a.to_bits()) << 16 | u64::from(self.1)),
+            IpAddr::V6(a) => {
+                state.write(&a.octets());
+                state.write_u16(self.1);
+            }
+        }
+    }
+}
 
 /// Association at an address and port of its peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -193,7 +208,7 @@ impl PeerIndex {
 mod tests {
     use super::*;
 
-    const KEY: Key = (IpAddr::V4(core::net::Ipv4Addr::new(192, 0, 2, 1)), 5000);
+    const KEY: Key = Key(IpAddr::V4(core::net::Ipv4Addr::new(192, 0, 2, 1)), 5000);
 
     fn entry(slot: u32) -> PeerEntry {
         PeerEntry {
@@ -227,7 +242,7 @@ mod tests {
             );
         }
         assert_eq!(peers.all(KEY).count(), 100);
-        assert_eq!(peers.find((KEY.0, 1), entry(0).tag, None), None);
+        assert_eq!(peers.find(Key(KEY.0, 1), entry(0).tag, None), None);
     }
 
     #[test]

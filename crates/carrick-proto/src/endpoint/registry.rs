@@ -11,14 +11,14 @@ use core::net::IpAddr;
 use carrick_wire::VerificationTag;
 use siphasher::sip::SipHasher13;
 
-use super::peer_index::{PeerEntry, PeerIndex};
+use super::peer_index::{Key, PeerEntry, PeerIndex};
 use super::shard::{NewAssociation, Refusal, Shard};
 use super::source_table::{SourceIndex, SourceKey, SourceTable};
 use crate::association::{Association, AssociationId};
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::random::Random;
 use crate::rx::MIN_RECEIVE;
-use crate::stats::{AssociationCounters, BufferUse};
+use crate::stats::BufferUse;
 use crate::time::Time;
 
 /// Hash function keyed from the endpoint's seed, so that peers can't choose colliding addresses.
@@ -307,7 +307,7 @@ impl Registry {
             if !wanted(&entry) {
                 continue;
             }
-            if !self.peers.add((remote, port), entry, describe) {
+            if !self.peers.add(Key(remote, port), entry, describe) {
                 is_listed = false;
             } else if self.shard.is_some() {
                 shared.push((remote, entry));
@@ -332,7 +332,7 @@ impl Registry {
     /// Removes the association from the index under these addresses.
     fn unindex(&mut self, remotes: impl Iterator<Item = IpAddr>, port: u16, slot: u32) {
         for remote in remotes {
-            self.peers.remove((remote, port), slot);
+            self.peers.remove(Key(remote, port), slot);
         }
     }
 
@@ -362,15 +362,10 @@ impl Registry {
         self.slots[id.slot as usize].association = Some(association);
     }
 
-    /// Removes an association and frees its identifier. Returns its counters, all zero if it does not exist.
-    pub(crate) fn remove(&mut self, id: AssociationId) -> AssociationCounters {
-        let slot = current(&mut self.slots, id);
-        let Some((slot, association)) = slot.and_then(|slot| {
-            let association = slot.association.take()?;
-            Some((slot, association))
-        }) else {
-            return AssociationCounters::default();
-        };
+    /// Removes an association and frees its identifier.
+    pub(crate) fn remove(&mut self, id: AssociationId) -> Option<Box<Association>> {
+        let slot = current(&mut self.slots, id)?;
+        let association = slot.association.take()?;
         let (tag, source, charged) = (slot.indexed_tag, slot.source, slot.charged);
         let queued = slot.queued;
         *slot = AssociationSlot {
@@ -391,7 +386,7 @@ impl Registry {
             self.record_buffer_change(id);
         }
         self.unlink_association(&association, tag);
-        association.counters()
+        Some(association)
     }
 
     /// Removes an association from the indexes by address and tag; `tag` is the one of its entry.
@@ -436,7 +431,7 @@ impl Registry {
         tag: VerificationTag,
         encapsulation: Option<u16>,
     ) -> Option<AssociationId> {
-        let found = self.peers.find((remote, port), tag, encapsulation);
+        let found = self.peers.find(Key(remote, port), tag, encapsulation);
         let found = found.map(|slot| self.id(slot));
         if found.is_some_and(|id| self.get(id).is_some_and(|a| a.local_tag() == tag)) {
             return found;
@@ -475,7 +470,7 @@ impl Registry {
         let listed = self.at_address(remote, port).find(|found| {
             found.encapsulation == encapsulation && self.get(found.id).is_some_and(&has_tag)
         });
-        if listed.is_some() || !self.peers.leaves_out((remote, port)) {
+        if listed.is_some() || !self.peers.leaves_out(Key(remote, port)) {
             return listed.map(|found| found.id);
         }
         let of_port = (port, 0)..=(port, u32::MAX);
@@ -496,7 +491,7 @@ impl Registry {
         port: u16,
     ) -> impl Iterator<Item = AddressMatch> + '_ {
         self.peers
-            .all((remote, port))
+            .all(Key(remote, port))
             .filter_map(move |(slot, shared)| {
                 let alone = || {
                     let association = self.slots[slot as usize].association.as_deref();
@@ -513,12 +508,12 @@ impl Registry {
 
     /// Returns whether any association has a peer at this address and port.
     pub(crate) fn has_peer_at(&self, remote: IpAddr, port: u16) -> bool {
-        self.peers.all((remote, port)).next().is_some()
+        self.peers.all(Key(remote, port)).next().is_some()
     }
 
     /// Returns whether the limit of associations with one peer address and port is reached.
     pub(crate) fn is_full(&self, remote: IpAddr, port: u16) -> bool {
-        self.peers.is_full((remote, port))
+        self.peers.is_full(Key(remote, port))
     }
 
     /// Returns the association with this local tag and peer port, if it is in the index by tag.

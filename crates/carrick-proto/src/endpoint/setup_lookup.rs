@@ -35,16 +35,16 @@ impl Endpoint {
         cookie: &Cookie,
     ) -> Option<AssociationId> {
         let encapsulation = cookie.encapsulation;
-        let addresses = || {
-            let from = [&route.remote, &cookie.remote].into_iter();
-            from.chain(&cookie.addresses)
-        };
-        let mut best = None;
-        for found in addresses().flat_map(|at| self.registry.at_address(*at, port)) {
+        let other = (cookie.remote != route.remote).then_some(&cookie.remote);
+        let from = core::iter::once(&route.remote).chain(other);
+        let addresses = from.chain(&cookie.addresses);
+        let (mut late, mut confirmed) = (None, None);
+        for found in addresses.flat_map(|at| self.registry.at_address(*at, port)) {
             let Some(association) = self.registry.get(found.id) else {
                 continue;
             };
             let is_confirmed = found.encapsulation == encapsulation && found.confirmed;
+            confirmed = confirmed.or(is_confirmed.then_some(found.id));
             match CookieMatch::of(cookie, association) {
                 CookieMatch::Restart | CookieMatch::Collision | CookieMatch::Duplicate => {
                     return Some(found.id);
@@ -53,14 +53,11 @@ impl Endpoint {
                 // peers at one address choose their tags independently, so only an association that
                 // this side initiated matches without a confirmed address.
                 CookieMatch::Late if is_confirmed || !association.was_accepted() => {
-                    best = best.or(Some(found.id));
+                    late = late.or(Some(found.id));
                 }
                 _ => {}
             }
         }
-        if best.is_some() || cookie.is_additional {
-            return best;
-        }
-        addresses().find_map(|a| self.registry.find_confirmed(*a, port, encapsulation))
+        late.or(confirmed.filter(|_| !cookie.is_additional))
     }
 }

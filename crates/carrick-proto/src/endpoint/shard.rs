@@ -21,7 +21,7 @@ use super::source_table::SourceKey;
 use crate::association::ip_addresses;
 use crate::config::ConfigError;
 use crate::random::Random;
-use crate::route::Route;
+use crate::route::{PeerAddress, Route};
 
 /// Place of an endpoint among the shards of one.
 #[derive(Clone, Debug)]
@@ -73,9 +73,11 @@ const CLAIM: u32 = u32::MAX;
 /// Association that is to be added.
 pub(super) struct NewAssociation<'a> {
     /// Addresses by which its peer is known, with their encapsulation.
-    pub(super) addresses: &'a [(IpAddr, Option<u16>)],
+    pub(super) addresses: &'a [PeerAddress],
     /// Number of addresses at the beginning that are confirmed from the beginning (RFC 9260, section 5.4).
     pub(super) confirmed: usize,
+    /// Further addresses that the peer advertises, with the encapsulation of the first one.
+    pub(super) advertised: &'a [IpAddr],
     /// SCTP port of the peer.
     pub(super) port: u16,
     pub(super) source: SourceKey,
@@ -87,7 +89,7 @@ pub(super) struct NewAssociation<'a> {
 
 impl NewAssociation<'_> {
     /// Returns the addresses that are confirmed from the beginning.
-    pub(super) fn claimed(&self) -> &[(IpAddr, Option<u16>)] {
+    pub(super) fn claimed(&self) -> &[PeerAddress] {
         &self.addresses[..self.confirmed.min(self.addresses.len())]
     }
 }
@@ -102,7 +104,7 @@ pub(super) enum Refusal {
 }
 
 impl ShardTable {
-    fn at(&self, (address, port): Key) -> impl Iterator<Item = (u32, SharedEntry)> + '_ {
+    fn at(&self, Key(address, port): Key) -> impl Iterator<Item = (u32, SharedEntry)> + '_ {
         let all = (address, port, 0, 0)..=(address, port, u32::MAX, u32::MAX);
         self.peers.range(all).map(|(key, entry)| (key.2, *entry))
     }
@@ -161,7 +163,7 @@ impl Shard {
             return self.index;
         };
         let port = u16::from_be_bytes([source, source_low]);
-        let remote = (route.remote, port);
+        let remote = Key(route.remote, port);
         if tag != 0 && !reflects_tag(&first) {
             return tag % self.count;
         }
@@ -174,7 +176,7 @@ impl Shard {
                 let listed = ip_addresses(init.parameters()).take(MAX_LOOKUPS);
                 let mut all = core::iter::once(route.remote).chain(listed);
                 found = all
-                    .find_map(|a| table.confirmed((a, port), route.encapsulation))
+                    .find_map(|a| table.confirmed(Key(a, port), route.encapsulation))
                     .or(Some(init.tag.0 % self.count));
             });
         }
@@ -190,7 +192,7 @@ impl Shard {
         if tag == [0; 4] {
             return initiate_tag(icmp.quoted).map_or(self.index, |tag| tag.0 % self.count);
         }
-        let peer = (icmp.remote, u16::from_be_bytes([high, low]));
+        let peer = Key(icmp.remote, u16::from_be_bytes([high, low]));
         let mut found = None;
         self.table
             .with(&mut |table| found = table.any(peer, icmp.encapsulation));
@@ -208,10 +210,14 @@ impl Shard {
     ) -> Result<(), Refusal> {
         let mut claimed = Ok(());
         self.table.with(&mut |table| {
-            let mut all = new.addresses.iter();
-            let is_taken = |(address, encapsulation): &(IpAddr, Option<u16>)| {
-                let peer = (*address, new.port);
-                table.confirmed(peer, *encapsulation).is_some()
+            let advertised = new.advertised.iter().map(|address| PeerAddress {
+                address: *address,
+                encapsulation: new.addresses[0].encapsulation,
+            });
+            let mut all = new.addresses.iter().copied().chain(advertised);
+            let is_taken = |peer: PeerAddress| {
+                let key = Key(peer.address, new.port);
+                table.confirmed(key, peer.encapsulation).is_some()
             };
             if new.is_exclusive && all.any(is_taken) {
                 claimed = Err(Refusal::Connected);
@@ -226,12 +232,12 @@ impl Shard {
             if new.accepted {
                 table.accepted.insert(new.source, from_source + 1);
             }
-            for &(address, encapsulation) in new.claimed() {
+            for peer in new.claimed() {
                 let entry = SharedEntry {
-                    encapsulation,
+                    encapsulation: peer.encapsulation,
                     confirmed: true,
                 };
-                let key = (address, new.port, self.index, CLAIM);
+                let key = (peer.address, new.port, self.index, CLAIM);
                 table.peers.insert(key, entry);
             }
         });
@@ -241,8 +247,9 @@ impl Shard {
     /// Ends the claims of an association that has been added.
     pub(super) fn end_claim(&self, new: &NewAssociation<'_>) {
         self.table.with(&mut |table| {
-            for &(address, _) in new.claimed() {
-                table.peers.remove(&(address, new.port, self.index, CLAIM));
+            for peer in new.claimed() {
+                let key = (peer.address, new.port, self.index, CLAIM);
+                table.peers.remove(&key);
             }
         });
     }

@@ -8,6 +8,7 @@
 )]
 
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 use core::net::{IpAddr, Ipv6Addr};
 
 use hashbrown::HashMap;
@@ -17,8 +18,18 @@ use crate::rx::MIN_RECEIVE;
 
 /// Source of packets, by which limits are shared: an IPv4 address, or the /64 network of an IPv6 address,
 /// since one host may use all addresses of a /64.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SourceKey(IpAddr);
+
+/// Hashes one word, as an IPv6 source has 64 bits.
+impl Hash for SourceKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self.0 {
+            IpAddr::V4(a) => state.write_u32(a.to_bits()),
+            IpAddr::V6(a) => state.write_u64((a.to_bits() >> 64) as u64),
+        }
+    }
+}
 
 portable_tuple! { SourceKey(value) }
 
