@@ -599,106 +599,98 @@ impl AssociationConfig {
     /// # Errors
     /// Returns the first parameter that is out of its range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let checks = [
-            (
-                self.timers.rto_min <= self.timers.rto_max,
-                "rto_min: must not exceed rto_max",
-            ),
-            (
-                self.timers.rto_initial <= self.timers.rto_max,
-                "rto_initial: must not exceed rto_max",
-            ),
-            (
-                !self.timers.rto_initial.is_zero() && !self.timers.rto_max.is_zero(),
-                "rto_initial and rto_max: must not be zero",
-            ),
-            (
-                self.transmission.max_burst >= 1,
-                "max_burst: must be at least 1",
-            ),
-            (
-                self.transmission.slow_start_limit >= 1,
-                "slow_start_limit: must be at least 1",
-            ),
-            (
-                self.timers.sack_delay <= Duration::from_millis(500),
-                "sack_delay: must not exceed 500 ms",
-            ),
-            (
-                self.timers.sack_frequency >= 1,
-                "sack_frequency: must be at least 1",
-            ),
-            (
-                self.streams.outbound_streams >= 1,
-                "outbound_streams: must be 1 to 65535",
-            ),
-            (
-                self.streams.max_inbound_streams >= 1,
-                "max_inbound_streams: must be 1 to 65535",
-            ),
-            (
-                self.buffers.receive_buffer >= 1500
-                    && u32::try_from(self.buffers.receive_buffer).is_ok(),
-                "receive_buffer: must be 1500 bytes to 4 GiB",
-            ),
-            (
-                self.buffers
-                    .max_receive_buffer
-                    .is_none_or(|max| u32::try_from(max).is_ok()),
-                "max_receive_buffer: must be less than 4 GiB",
-            ),
-            (
-                self.buffers.receive_buffer_chunks >= 1,
-                "receive_buffer_chunks: must be at least 1",
-            ),
-            (
-                self.buffers.send_buffer >= 1 && self.buffers.send_buffer_messages >= 1,
-                "send_buffer: must hold at least one message",
-            ),
-            (
-                self.mtu.path_mtu >= 576 && self.mtu.path_mtu <= 65_535,
-                "path_mtu: must be 576 to 65535",
-            ),
-            (
-                self.mtu.lower_overhead <= 256,
-                "lower_overhead: must not exceed 256",
-            ),
-            (
-                self.mtu.max_payload.is_none_or(|p| p >= 1),
-                "max_payload: must be at least 1",
-            ),
-            (
-                self.paths.max_paths >= 1 && self.paths.max_paths <= 255,
-                "max_paths: must be 1 to 255",
-            ),
-            (
-                self.streams.max_outbound_streams >= 1,
-                "max_outbound_streams: must be 1 to 65535",
-            ),
-            (
-                self.paths.hb_max_burst >= 1,
-                "hb_max_burst: must be at least 1",
-            ),
-            (
-                self.research.policies.missing_reports >= 1,
-                "missing_reports: must be at least 1",
-            ),
-        ];
-        match checks.iter().find(|(ok, _)| !ok) {
-            Some((_, what)) => Err(ConfigError(what)),
-            None => self
-                .security
-                .authentication
-                .fault()
-                .map_or(Ok(()), |f| Err(ConfigError(f)))
-                .and_then(|()| self.validate_paths())
-                .and_then(|()| {
-                    self.mtu
-                        .path_mtu_discovery
-                        .map_or(Ok(()), |discovery| discovery.validate())
-                })
-                .and_then(|()| self.validate_protection()),
-        }
+        require(
+            self.timers.rto_min <= self.timers.rto_max,
+            "rto_min: must not exceed rto_max",
+        )?;
+        require(
+            self.timers.rto_initial <= self.timers.rto_max,
+            "rto_initial: must not exceed rto_max",
+        )?;
+        require(
+            !self.timers.rto_initial.is_zero() && !self.timers.rto_max.is_zero(),
+            "rto_initial and rto_max: must not be zero",
+        )?;
+        require(
+            self.transmission.max_burst >= 1,
+            "max_burst: must be at least 1",
+        )?;
+        require(
+            self.transmission.slow_start_limit >= 1,
+            "slow_start_limit: must be at least 1",
+        )?;
+        require(
+            self.timers.sack_delay <= Duration::from_millis(500),
+            "sack_delay: must not exceed 500 ms",
+        )?;
+        require(
+            self.timers.sack_frequency >= 1,
+            "sack_frequency: must be at least 1",
+        )?;
+        require(
+            self.streams.outbound_streams >= 1,
+            "outbound_streams: must be 1 to 65535",
+        )?;
+        require(
+            self.streams.max_inbound_streams >= 1,
+            "max_inbound_streams: must be 1 to 65535",
+        )?;
+        require(
+            self.buffers.receive_buffer >= 1500
+                && u32::try_from(self.buffers.receive_buffer).is_ok(),
+            "receive_buffer: must be 1500 bytes to 4 GiB",
+        )?;
+        require(
+            self.buffers
+                .max_receive_buffer
+                .is_none_or(|max| u32::try_from(max).is_ok()),
+            "max_receive_buffer: must be less than 4 GiB",
+        )?;
+        require(
+            self.buffers.receive_buffer_chunks >= 1,
+            "receive_buffer_chunks: must be at least 1",
+        )?;
+        require(
+            self.buffers.send_buffer >= 1 && self.buffers.send_buffer_messages >= 1,
+            "send_buffer: must hold at least one message",
+        )?;
+        require(
+            self.mtu.path_mtu >= 576 && self.mtu.path_mtu <= 65_535,
+            "path_mtu: must be 576 to 65535",
+        )?;
+        require(
+            self.mtu.lower_overhead <= 256,
+            "lower_overhead: must not exceed 256",
+        )?;
+        require(
+            self.mtu.max_payload.is_none_or(|p| p >= 1),
+            "max_payload: must be at least 1",
+        )?;
+        require(
+            self.paths.max_paths >= 1 && self.paths.max_paths <= 255,
+            "max_paths: must be 1 to 255",
+        )?;
+        require(
+            self.streams.max_outbound_streams >= 1,
+            "max_outbound_streams: must be 1 to 65535",
+        )?;
+        require(
+            self.paths.hb_max_burst >= 1,
+            "hb_max_burst: must be at least 1",
+        )?;
+        require(
+            self.research.policies.missing_reports >= 1,
+            "missing_reports: must be at least 1",
+        )?;
+        self.security
+            .authentication
+            .fault()
+            .map_or(Ok(()), |fault| Err(ConfigError(fault)))?;
+        self.validate_paths()?;
+        self.mtu
+            .path_mtu_discovery
+            .map_or(Ok(()), |discovery| discovery.validate())?;
+        self.validate_protection()
     }
 
     fn validate_paths(&self) -> Result<(), ConfigError> {
@@ -752,6 +744,11 @@ impl AssociationConfig {
             .shutdown_guard
             .unwrap_or_else(|| self.timers.rto_max.saturating_mul(5))
     }
+}
+
+/// Returns this fault of the configuration unless the condition is met.
+fn require(condition: bool, fault: &'static str) -> Result<(), ConfigError> {
+    condition.then_some(()).ok_or(ConfigError(fault))
 }
 
 /// Parameter that is out of its range.
