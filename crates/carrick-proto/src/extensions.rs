@@ -4,8 +4,6 @@
 //! ECN and the zero checksum have parameters of their own (RFC 3758, section 3.1; RFC 4960, appendix A;
 //! RFC 9653, section 4).
 
-use alloc::vec::Vec;
-
 use carrick_wire::{ChunkType, ErrorDetectionMethod, Parameter, ParameterType, ParameterWriter};
 
 /// Set of extensions, offered or in force.
@@ -168,9 +166,11 @@ impl Extensions {
         if self.zero_checksum {
             parameters.zero_checksum_acceptable(ErrorDetectionMethod::DTLS);
         }
-        let types: Vec<ChunkType> = self.chunk_types().collect();
-        if !types.is_empty() {
-            parameters.supported_extensions(&types);
+        let mut types = [ChunkType::DATA; 8];
+        let listed = types.iter_mut().zip(self.chunk_types());
+        let count = listed.map(|(place, kind)| *place = kind).count();
+        if count > 0 {
+            parameters.supported_extensions(&types[..count]);
         }
     }
 
@@ -196,6 +196,8 @@ impl Extensions {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use carrick_wire::{
         Chunk, CommonHeader, InitFields, Packet, PacketBuilder, Tsn, VerificationTag,
     };

@@ -1,6 +1,5 @@
 //! Route of a packet below SCTP: addresses, encapsulation port and ECN field.
 
-use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
@@ -179,14 +178,10 @@ pub struct MatchingAddress;
 
 impl SourceSelection for MatchingAddress {
     fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr> {
-        let candidates: Vec<IpAddr> = local
-            .iter()
-            .copied()
-            .filter(|a| a.is_ipv4() == remote.is_ipv4() && !a.is_unspecified())
-            .collect();
+        let fit = |a: &&IpAddr| a.is_ipv4() == remote.is_ipv4() && !a.is_unspecified();
         let best = |avoided: Option<IpAddr>| {
             let mut best: Option<(u32, IpAddr)> = None;
-            for &address in candidates.iter().filter(|a| Some(**a) != avoided) {
+            for &address in local.iter().filter(fit).filter(|a| Some(**a) != avoided) {
                 // The smallest scope that is not smaller than the destination's.
                 let of_scope = match (scope(address), scope(remote)) {
                     (ours, theirs) if ours < theirs => 0,

@@ -4,6 +4,7 @@
 //! There may be more addresses than a packet has room for. ASCONF adds the rest where both sides have
 //! dynamic addresses (RFC 5061); until then nothing is sent from them.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -24,16 +25,14 @@ fn usable(
     route: &Route,
     supported: impl Fn(IpAddr) -> bool,
 ) -> impl Iterator<Item = IpAddr> {
-    let fit = |a: &IpAddr| in_scope(*a, route.remote) && supported(*a);
-    let mut all: Vec<IpAddr> = local.iter().copied().filter(fit).collect();
+    let fit = move |a: &IpAddr| in_scope(*a, route.remote) && supported(*a);
+    let mut all = local.iter().copied().filter(&fit);
     let shown = match route.local {
-        Some(source) if local.len() > 1 => all.iter().all(|a| *a == source),
-        _ => all.len() < 2,
+        Some(source) if local.len() > 1 => all.all(|a| a == source),
+        _ => all.nth(1).is_none(),
     };
-    if shown {
-        all.clear();
-    }
-    all.into_iter()
+    let local = if shown { &[] } else { local };
+    local.iter().copied().filter(fit)
 }
 
 /// Advertises in an INIT the local addresses that the peer can use. Returns those that fit, if not all
@@ -43,9 +42,9 @@ pub(crate) fn write_addresses(
     local: &[IpAddr],
     route: &Route,
 ) -> Option<Vec<IpAddr>> {
-    let all: Vec<IpAddr> = usable(local, route, |_| true).collect();
+    let all = || usable(local, route, |_| true);
     let mut written = 0;
-    for &address in all.iter().take(MAX_ADVERTISED) {
+    for address in all().take(MAX_ADVERTISED) {
         let len = if address.is_ipv4() { 4 } else { 16 };
         if !parameters.fits(len) {
             break;
@@ -53,7 +52,8 @@ pub(crate) fn write_addresses(
         parameters.ip_address(address);
         written += 1;
     }
-    (written < all.len()).then(|| all[..written].to_vec())
+    let cut = all().nth(written).is_some();
+    cut.then(|| all().take(written).collect())
 }
 
 /// Addresses that an INIT ACK may contain whatever the length of the INIT: as many as redundancy needs.
@@ -117,10 +117,8 @@ impl AdvertisedAddresses {
     }
 
     /// Returns the advertised addresses that are present.
-    pub(crate) fn present(&self, local: &LocalAddresses) -> Vec<IpAddr> {
-        let mut present = local.advertised(self.version).into_owned();
-        present.retain(|a| self.contains(*a));
-        present
+    pub(crate) fn present<'l>(&self, local: &'l LocalAddresses) -> Cow<'l, [IpAddr]> {
+        retain(local.advertised(self.version), |a| self.contains(a))
     }
 
     /// Returns the advertised addresses that have been removed.
@@ -137,7 +135,7 @@ impl AdvertisedAddresses {
     /// Leaves these addresses out of each INIT and INIT ACK that follows in this set-up. Returns whether others
     /// remain.
     pub(crate) fn leave_out(&mut self, addresses: &[IpAddr], local: &LocalAddresses) -> bool {
-        let mut rest = self.present(local);
+        let mut rest = self.present(local).into_owned();
         rest.retain(|a| !addresses.contains(a));
         let remain = !rest.is_empty();
         self.subset = Some(rest.into());
@@ -196,6 +194,17 @@ impl AdvertisedAddresses {
         advertised.retain(|a| in_scope(*a));
         self.subset = Some(with_source(advertised, source));
     }
+}
+
+/// Returns the addresses that pass, which are copied only if some do not.
+pub(crate) fn retain(
+    mut addresses: Cow<'_, [IpAddr]>,
+    passes: impl Fn(IpAddr) -> bool,
+) -> Cow<'_, [IpAddr]> {
+    if !addresses.iter().all(|a| passes(*a)) {
+        addresses.to_mut().retain(|a| passes(*a));
+    }
+    addresses
 }
 
 /// Adds the source of a packet to the addresses in it.

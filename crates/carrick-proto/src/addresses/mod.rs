@@ -27,7 +27,7 @@ use carrick_wire::{
 
 use crate::path::PathId;
 pub(crate) use advertised_addresses::{
-    AdvertisedAddresses, InitAckAddresses, MAX_ADVERTISED, write_addresses,
+    AdvertisedAddresses, InitAckAddresses, MAX_ADVERTISED, retain, write_addresses,
 };
 pub(crate) use local::{AddressVersion, LocalAddresses};
 pub(crate) use local_requests::IllegalAsconfAck;

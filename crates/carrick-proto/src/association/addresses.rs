@@ -8,6 +8,7 @@
 //!    section 5.3, rules F7 to F14).
 //! 3. Keep the answer (rules V4 and V5), and send it to the source of the ASCONF (rule E6).
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -20,7 +21,7 @@ use super::state::AssociationState;
 use super::{Association, Context, Reply};
 use crate::addresses::{
     AddressChanges, DynamicAddresses, IllegalAsconfAck, PeerRequestContext, PeerRequests,
-    SerialCheck, chunk_value,
+    SerialCheck, chunk_value, retain,
 };
 use crate::error::{AbortCause, OperationError};
 use crate::event::{AddressEvent, CloseReason, Event};
@@ -32,7 +33,7 @@ impl Association {
     /// Starts dynamic addresses where they are negotiated, before anything of the peer is processed.
     pub(super) fn start_dynamic_addresses(&mut self, cx: &Context<'_>) {
         self.dynamic = self.extensions.dynamic_addresses.then(|| {
-            let mut locals = self.advertised_locals(None, cx);
+            let mut locals = self.advertised_locals(None, cx).into_owned();
             // The first ASCONF deletes addresses that were removed during the set-up.
             locals.extend(self.advertised.removed(cx.local_addresses));
             locals.retain(|a| self.paths.have_in_scope(*a));
@@ -50,19 +51,22 @@ impl Association {
 
     /// Returns the local addresses that were advertised to the peer in the set-up and are in scope on
     /// this route, or on the route of a path.
-    pub(super) fn advertised_locals(&self, route: Option<&Route>, cx: &Context<'_>) -> Vec<IpAddr> {
-        let mut known = self.advertised.present(cx.local_addresses);
-        known.retain(|a| match route {
-            Some(route) => route.has_in_scope(*a),
-            None => self.paths.have_in_scope(*a),
-        });
-        known
+    pub(super) fn advertised_locals<'l>(
+        &self,
+        route: Option<&Route>,
+        cx: &Context<'l>,
+    ) -> Cow<'l, [IpAddr]> {
+        let known = self.advertised.present(cx.local_addresses);
+        retain(known, |a| match route {
+            Some(route) => route.has_in_scope(a),
+            None => self.paths.have_in_scope(a),
+        })
     }
 
     /// Returns the local addresses that packets of this association may leave from.
-    pub(crate) fn locals(&self, cx: &Context<'_>) -> Vec<IpAddr> {
+    pub(crate) fn locals<'l>(&self, cx: &Context<'l>) -> Cow<'l, [IpAddr]> {
         match &self.dynamic {
-            Some(dynamic) => dynamic.usable_locals(cx.local_addresses),
+            Some(dynamic) => dynamic.usable_locals(cx.local_addresses).into(),
             None => self.advertised_locals(None, cx),
         }
     }

@@ -21,7 +21,7 @@ use carrick_wire::{Init, ParameterType, Parameters, Tsn, VerificationTag};
 use super::peer_parameters::{
     InitFault, PeerParameters, acceptable, ip_addresses, listed_addresses, shortened,
 };
-use super::state::{AssociationState, CookieEchoed, CookieWait, Repeat};
+use super::state::{AssociationState, CookieEchoed, Repeat};
 use super::{Association, Context};
 use crate::addresses::{AddressVersion, AdvertisedAddresses, LocalAddresses, MAX_ADVERTISED};
 use crate::auth::{Auth, KeyVector};
@@ -31,7 +31,6 @@ use crate::event::{CloseReason, Event};
 use crate::path::Paths;
 use crate::research::AddressVerification;
 use crate::route::{Ecn, PeerAddress, Route, in_scope};
-use crate::rx::Receiver;
 use crate::streams::Streams;
 
 impl Association {
@@ -50,12 +49,6 @@ impl Association {
             self.paths
                 .add_address(remote, &like, true, &locals, cx.selection, &self.config);
         }
-        self.state = AssociationState::CookieWait(CookieWait {
-            init: Repeat::now(),
-            sent: None,
-            preserve: None,
-            stale: 0,
-        });
     }
 
     /// Returns the tag, initial TSN, address version and key vector of this side's INIT, which an INIT ACK
@@ -84,7 +77,7 @@ impl Association {
         let all = local.advertised(self.advertised.version());
         let together = all.iter().take_while(|a| present.contains(a)).last();
         let last = together.and_then(|a| local.since(*a)).unwrap_or_default();
-        (present, last)
+        (present.into_owned(), last)
     }
 
     /// ABORT whose sender has an association with this host that lacks addresses of the INIT (section
@@ -195,16 +188,17 @@ impl Association {
         // 1.
         let locals = self.advertised_locals(Some(route), cx);
         let given = self.paths.iter().filter(|p| p.is_confirmed());
-        let asked: Vec<IpAddr> = given.map(|p| p.remote()).collect();
+        let asked = || given.clone().map(|p| p.remote());
+        let is_asked = |a: IpAddr| asked().any(|asked| asked == a);
         let listed = listed_addresses(&peer.addresses, route.remote, &locals);
         let mut paths = Paths::new();
         // The address that answered comes first if the user gave it: it is known to work.
-        let trusted = asked.contains(&route.remote);
+        let trusted = is_asked(route.remote);
         if trusted {
             paths.add(route.for_reply(), true, &self.config);
         }
         // The user's order among the addresses that the peer advertised, then the rest.
-        for &remote in asked.iter().filter(|a| listed.contains(a)) {
+        for remote in asked().filter(|a| listed.contains(a)) {
             let like = self.paths.like(remote, route);
             let id = paths.add_address(remote, &like, true, &locals, cx.selection, &self.config);
             if let Some(id) = id {
@@ -219,7 +213,7 @@ impl Association {
         }
         let confirmed =
             self.config.research.policies.address_verification == AddressVerification::Trust;
-        for &remote in listed.iter().filter(|a| !asked.contains(a)) {
+        for &remote in listed.iter().filter(|a| !is_asked(**a)) {
             paths.add_address(
                 remote,
                 route,
@@ -272,7 +266,8 @@ impl Association {
         let interleaving = self.extensions.interleaving;
         let refused = self.sender.negotiated(a_rwnd, outbound, self.extensions);
         self.events.extend(refused);
-        self.receiver = Receiver::new(peer_initial_tsn, inbound, interleaving, &self.config);
+        self.receiver
+            .negotiated(peer_initial_tsn, inbound, interleaving);
         self.apply_extensions_to_receiver();
         self.streams = Streams::new(self.local_initial_tsn, peer_initial_tsn);
     }

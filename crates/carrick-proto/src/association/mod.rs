@@ -176,12 +176,8 @@ impl Association {
         advertised: AddressVersion,
         state: AssociationState,
     ) -> Box<Self> {
-        let sender = Sender::new(local_initial_tsn, &config);
-        let receiver = Receiver::new(Tsn::new(0), 0, false, &config);
-        let trace = Trace::new(config.research.trace);
         Box::new(Self {
             id,
-            config,
             local_port: ports.0,
             peer_port: ports.1,
             local_tag,
@@ -197,17 +193,18 @@ impl Association {
             protection: None,
             state,
             paths: Paths::new(),
-            sender,
-            receiver,
+            sender: Sender::new(local_initial_tsn, &config),
+            receiver: Receiver::new(Tsn::new(0), 0, false, &config),
             streams: Streams::new(local_initial_tsn, Tsn::new(0)),
             replies: ReplyQueue::default(),
             liveness: Liveness::default(),
             events: EventQueue::new(),
             ecn: CongestionMarks::default(),
-            trace,
+            trace: Trace::new(config.research.trace),
             counters: Counters::default(),
             accepted: false,
             peer_entries_changed: false,
+            config,
         })
     }
 

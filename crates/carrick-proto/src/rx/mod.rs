@@ -100,6 +100,11 @@ portable_struct! {
 }
 
 impl Receiver {
+    #[expect(
+        clippy::inline_always,
+        reason = "built in the association, not copied into it"
+    )]
+    #[inline(always)]
     pub(crate) fn new(
         peer_initial_tsn: Tsn,
         inbound_streams: u16,
@@ -122,6 +127,18 @@ impl Receiver {
                 .map(|max| Box::new(Autotune::new(max))),
             aborted: Vec::new(),
         }
+    }
+
+    /// Applies the values of the peer's INIT or INIT ACK. Nothing has been received before.
+    pub(crate) fn negotiated(
+        &mut self,
+        peer_initial_tsn: Tsn,
+        inbound_streams: u16,
+        interleaving: bool,
+    ) {
+        self.tsns = TsnMap::new(peer_initial_tsn);
+        self.inbound_streams = inbound_streams;
+        self.interleaved = interleaving.then(Box::default);
     }
 
     /// Sets the delay and frequency of SACKs.

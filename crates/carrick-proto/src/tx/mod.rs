@@ -124,6 +124,11 @@ impl Sender {
             })
     }
 
+    #[expect(
+        clippy::inline_always,
+        reason = "built in the association, not copied into it"
+    )]
+    #[inline(always)]
     pub(crate) fn new(initial_tsn: Tsn, config: &AssociationConfig) -> Self {
         let policies = &config.research.policies;
         let detector = LossDetector::new(policies);
