@@ -117,10 +117,11 @@ impl Path {
         }
     }
 
-    /// Records that not the window holds data back: there is none, or something else does.
-    pub(crate) fn note_other_limit(&mut self) {
+    /// Records that not the window holds data back: there is too little, if `by_user`, or something else does, as
+    /// the peer's window, which is no limit by the user's data (draft-ietf-ccwg-bbr-06, section 4.1.2.4).
+    pub(crate) fn note_other_limit(&mut self, by_user: bool) {
         self.limits.window_limited = false;
-        if self.is_rate_based() && self.flight.size() < self.window() {
+        if by_user && self.is_rate_based() && self.flight.size() < self.window() {
             self.limit_rate_by_user();
         }
     }

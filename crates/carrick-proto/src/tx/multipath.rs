@@ -131,7 +131,9 @@ impl Sender {
 
     fn plan_new_data(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPacketPlan> {
         if self.queue.is_empty() {
-            cx.paths.iter_mut().for_each(Path::note_other_limit);
+            let by_user = !self.outstanding.has_marked();
+            let paths = cx.paths.iter_mut();
+            paths.for_each(|path| path.note_other_limit(by_user));
             return None;
         }
         let path = match self.only_path(cx.paths) {
@@ -139,7 +141,9 @@ impl Sender {
             None => self.next_path(cx),
         }?;
         if !self.may_send_new(path, cx) {
-            cx.paths.iter_mut().for_each(Path::note_other_limit);
+            let by_user = self.lacks_data(&cx.paths[path]);
+            let paths = cx.paths.iter_mut();
+            paths.for_each(|path| path.note_other_limit(by_user));
             return None;
         }
         Some(DataPacketPlan {

@@ -9,7 +9,7 @@ use super::outstanding::ChunkState;
 use super::{MAX_OUTSTANDING, Sender};
 use crate::config::AssociationConfig;
 use crate::counters::Counters;
-use crate::path::{PathId, Paths};
+use crate::path::{Path, PathId, Paths};
 use crate::research::SwsAvoidance;
 use crate::stats::EndpointStats;
 use crate::time::{Time, earliest};
@@ -96,7 +96,7 @@ impl Sender {
         let Some(path) = self.new_data_path(cx.paths) else {
             if blocked.is_none() {
                 let current = cx.paths.current();
-                cx.paths[current].note_other_limit();
+                cx.paths[current].note_other_limit(true);
             }
             return None;
         };
@@ -110,7 +110,8 @@ impl Sender {
             return None;
         }
         if !self.may_send_new(path, cx) {
-            cx.paths[path].note_other_limit();
+            let by_user = self.lacks_data(&cx.paths[path]);
+            cx.paths[path].note_other_limit(by_user);
             return None;
         }
         if !self.pacing_permits(path, cx) {
@@ -251,7 +252,7 @@ impl Sender {
         }
         let header = self.outstanding.header_len();
         let next = front.rest.len().min(self.max_payload(cx.paths, cx.config));
-        let (rwnd, queued) = (self.window.rwnd(), self.queue.bytes());
+        let rwnd = self.window.rwnd();
         let full = cx.paths[path].pmdcs() - header;
         if next > rwnd || self.is_silly(rwnd, full, cx.config) {
             if !self.outstanding.is_empty() {
@@ -271,9 +272,15 @@ impl Sender {
             // The peer may delay its SACK for the beginning of a message.
             && !front.begun
             && self.outstanding.in_flight() > 0
-            && (queued + self.queue.len() * header < cx.paths[path].pmdcs()
+            && (self.lacks_data(&cx.paths[path])
                 || self.carried(rwnd, full, cx.config) < full);
         !delayed
+    }
+
+    /// Returns whether the queued data does not fill a packet of a path.
+    pub(super) fn lacks_data(&self, path: &Path) -> bool {
+        let headers = self.queue.len() * self.outstanding.header_len();
+        self.queue.bytes() + headers < path.pmdcs()
     }
 
     /// Returns whether the window has too little room for data to be sent; `full` is the payload of a

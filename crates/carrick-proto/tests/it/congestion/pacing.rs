@@ -16,11 +16,12 @@ use crate::congestion::support::*;
 const FIXED: FixedRate = FixedRate {
     rate: 2 * PMDCS as u64 * 1000,
     window: 60 * PMDCS,
+    queued: 0,
 };
 /// Two packets each 2.9 s.
 const SLOW: FixedRate = FixedRate {
     rate: 1000,
-    window: 60 * PMDCS,
+    ..FIXED
 };
 
 /// Window and pacing rate that never change.
@@ -28,6 +29,8 @@ const SLOW: FixedRate = FixedRate {
 struct FixedRate {
     rate: u64,
     window: usize,
+    /// Bytes for which data is queued all the time.
+    queued: u64,
 }
 
 impl Algorithm for FixedRate {
@@ -64,6 +67,8 @@ impl Controller for FixedRate {
         // What a fixed delay delivers is what leaves: no more than the rate and two quanta.
         let most = self.rate as f64 * sample.interval.as_secs_f64() + 4.0 * PMDCS as f64;
         assert!(sample.delivered as f64 <= most, "{sample:?}");
+        let is_queued = (1..self.queued).contains(&sample.prior_delivered);
+        assert!(!(is_queued && sample.app_limited), "{sample:?}");
     }
 
     fn on_congestion(&mut self, _: CongestionEvent) {}
@@ -117,6 +122,40 @@ fn a_window_is_spread_over_a_round_trip() {
     let round_trip = departures[100]..departures[100] + ms(20);
     let sent = departures.iter().filter(|at| round_trip.contains(at));
     assert_eq!(sent.count(), 40, "the whole window");
+}
+
+/// draft-ietf-ccwg-bbr-06, section 4.1.2.4
+#[test]
+fn the_peers_window_is_no_limit_by_the_user() {
+    for multipath in [Multipath::default(), Multipath::concurrent()] {
+        let mut w = World::with(2, |_, config| {
+            config.local_addresses.truncate(1);
+            // A third of what leaves in a round trip.
+            config.association.buffers.receive_buffer = 15 * PMDCS;
+            config.association.buffers.max_receive_buffer = None;
+        });
+        w.config.research.policies.multipath = multipath;
+        w.config.research.policies.congestion = Arc::new(FixedRate {
+            queued: 150 * PMDCS as u64,
+            ..FIXED
+        });
+        w.config.buffers.send_buffer = 1 << 24;
+        let (a, b) = w.connect();
+        for _ in 0..200 {
+            w.send(0, a, 0, pattern(FULL));
+        }
+        let mut received = 0;
+        for _ in 0..400 {
+            w.run(ms(1));
+            received += w.receive_lengths(1, b).len();
+        }
+        assert_eq!(received, 200);
+        let last = departures(&w, addresses(1)[0])[199];
+        assert!(
+            last >= Time::from_millis(200),
+            "the window limits: {last:?}"
+        );
+    }
 }
 
 #[test]
