@@ -6,7 +6,7 @@
 //! advertisement.
 //!
 //! While data waits for a retransmission, or for data of a slower path, the user reads nothing: the buffer is then
-//! also twice the waiting bytes.
+//! also four times the waiting bytes.
 
 use core::time::Duration;
 
@@ -14,6 +14,10 @@ use crate::time::Time;
 
 /// Shortest measurement: a shorter one depends on the batching of packets more than on their rate.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Size of the buffer by the waiting bytes. They arrive in the round trip that a retransmission takes; in slow start
+/// twice as many are then in flight, and a retransmission that is lost takes another round trip.
+const WAITING_FACTOR: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Autotune {
@@ -57,7 +61,7 @@ impl Autotune {
     /// Returns the least capacity that the buffer should have, if the user has read all that can be
     /// delivered while this many bytes wait for missing data.
     pub(super) fn on_waiting(&self, memory: usize) -> usize {
-        memory.saturating_mul(2).min(self.limit)
+        memory.saturating_mul(WAITING_FACTOR).min(self.limit)
     }
 
     /// Ends the processing of a packet with data; `window` is the current window. Returns the least
@@ -146,7 +150,7 @@ mod tests {
     #[test]
     fn waiting_data_grows_the_buffer() {
         let tuned = Autotune::new(10_000);
-        assert_eq!(tuned.on_waiting(3000), 6000);
-        assert_eq!(tuned.on_waiting(9000), 10_000, "up to the limit");
+        assert_eq!(tuned.on_waiting(2000), 8000);
+        assert_eq!(tuned.on_waiting(3000), 10_000, "up to the limit");
     }
 }
