@@ -10,8 +10,9 @@
 //! - The rate includes the headers of DATA chunks where the association counts them.
 //! - Random times (section 5.3.3.8) are derived from the time of a SACK and the bytes delivered, so that equal
 //!   runs are equal.
-//! - The short-term bounds after a loss allow for the pacing below the rate (section 2.5), so that random losses
-//!   do not reduce them while the path delivers all that it gets.
+//! - The short-term bounds after a loss allow for the share of the rate at which the data left, by the pacing below
+//!   the rate (section 2.5), in the drain, after a probe for bandwidth or while the RTT is probed, so that random
+//!   losses do not reduce them while the path delivers all that it gets.
 //! - An ECN mark, for which the draft leaves the response open (section 3.7), counts as a loss, and as too
 //!   much data in flight while the sender probes for bandwidth.
 
@@ -270,6 +271,7 @@ impl Controller for BbrController {
             self.restore_window();
         }
         let sample = self.rtt_probe.limited(sample);
+        let share_before = self.phase.sent_share();
         let now = acknowledged.now;
         self.last_ack = now;
         // 1.
@@ -295,6 +297,9 @@ impl Controller for BbrController {
         self.model.begin_loss_round(&sample);
         // 7.
         self.pace(self.phase.pacing_gain());
+        // What is in flight at the end of a slower phase left in it.
+        let share = share_before.min(self.phase.sent_share());
+        self.model.slow_down(share, acknowledged.flight);
         self.update_window(&sample);
     }
 

@@ -112,12 +112,72 @@ struct RoundTrips {
 
 portable_struct! { RoundTrips { count, end, ended, window_limited } }
 
+/// Data that left at less than the modelled rate because the sender wanted so: in the drain, after a probe for
+/// bandwidth, or while the RTT is probed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slowdown {
+    /// Share of the modelled rate, in percent.
+    share: u64,
+    /// Delivered bytes when it began, and with which the last of this data is delivered.
+    begin: u64,
+    end: u64,
+}
+
+portable_struct! { Slowdown { share, begin, end } }
+
+impl Slowdown {
+    /// Returns the share of the modelled rate at which the data of a sample left, in percent; the whole if more was
+    /// lost than is tolerated, since the path then counts as congested.
+    fn share_of(&self, sample: &DeliverySample) -> u64 {
+        let slow = (self.begin..self.end).contains(&sample.prior_delivered);
+        if slow && !is_too_high(sample.lost, sample.flight_at_departure) {
+            self.share
+        } else {
+            100
+        }
+    }
+}
+
+/// Delivery in a round trip: highest values of its samples.
+#[derive(Clone, Copy, Debug, Default)]
+struct LatestDelivery {
+    /// Delivery rate (`bw_latest`), and bytes delivered in a sample (`inflight_latest`).
+    rate: u64,
+    delivered: u64,
+    /// The same divided by the share of the modelled rate at which the data left.
+    whole_rate: u64,
+    whole_delivered: u64,
+}
+
+portable_struct! { LatestDelivery { rate, delivered, whole_rate, whole_delivered } }
+
+impl LatestDelivery {
+    fn of(sample: &DeliverySample, slowdown: &Slowdown) -> Self {
+        let share = slowdown.share_of(sample).max(1) * PACED_SHARE;
+        let whole = |value: u64| value.saturating_mul(10_000) / share;
+        let (rate, delivered) = (sample.rate.unwrap_or(0), sample.delivered);
+        Self {
+            rate,
+            delivered,
+            whole_rate: whole(rate),
+            whole_delivered: whole(delivered),
+        }
+    }
+
+    fn max(self, other: Self) -> Self {
+        Self {
+            rate: self.rate.max(other.rate),
+            delivered: self.delivered.max(other.delivered),
+            whole_rate: self.whole_rate.max(other.whole_rate),
+            whole_delivered: self.whole_delivered.max(other.whole_delivered),
+        }
+    }
+}
+
 /// Signals of the present round trip with or without losses (section 5.5.10.3).
 #[derive(Clone, Copy, Debug, Default)]
 struct RoundSignals {
-    /// Highest delivery rate (`bw_latest`), and most bytes delivered in a sample (`inflight_latest`).
-    rate: u64,
-    delivered: u64,
+    latest: LatestDelivery,
     /// Delivered bytes with which it ends.
     end: u64,
     /// The last SACK ended one.
@@ -127,7 +187,7 @@ struct RoundSignals {
     lost_ranges: u32,
 }
 
-portable_struct! { RoundSignals { rate, delivered, end, ended, lost, lost_ranges } }
+portable_struct! { RoundSignals { latest, end, ended, lost, lost_ranges } }
 
 /// Lowest RTT of the last ten seconds, and of the last five for its probe (section 5.3.4.3).
 #[derive(Clone, Copy, Debug, Default)]
@@ -190,11 +250,12 @@ pub(super) struct PathModel {
     pub(super) bounds: Bounds,
     rtt: LowestRtt,
     aggregation: Aggregation,
+    slowdown: Slowdown,
 }
 
 portable_struct! {
     PathModel {
-        delivered, rounds, rounds_since_probe, signals, rates, bounds, rtt, aggregation,
+        delivered, rounds, rounds_since_probe, signals, rates, bounds, rtt, aggregation, slowdown,
     }
 }
 
@@ -260,8 +321,8 @@ impl PathModel {
         self.delivered = sample.total_delivered;
         let rate = sample.rate.unwrap_or(0);
         let signals = &mut self.signals;
-        signals.rate = signals.rate.max(rate);
-        signals.delivered = signals.delivered.max(sample.delivered);
+        let latest = LatestDelivery::of(sample, &self.slowdown);
+        signals.latest = signals.latest.max(latest);
         signals.ended = sample.prior_delivered >= signals.end;
         if signals.ended {
             signals.end = self.delivered;
@@ -312,7 +373,7 @@ impl PathModel {
 
     /// Most bytes delivered in a sample of this round trip.
     pub(super) fn latest_delivered(&self) -> usize {
-        usize::try_from(self.signals.delivered).unwrap_or(usize::MAX)
+        usize::try_from(self.signals.latest.delivered).unwrap_or(usize::MAX)
     }
 
     /// Returns whether the last SACK ended a round trip with losses.
@@ -321,24 +382,42 @@ impl PathModel {
     }
 
     /// Reduces the short-term bounds towards what the round trip delivered (`AdaptLowerBoundsFromCongestion`,
-    /// section 5.5.10.3). A path that delivers all it gets delivers the share of the rate at which packets are
-    /// paced: that does not reduce the bounds, or else each round trip with a random loss would, by 1 %.
+    /// section 5.5.10.3). A path that delivers all it gets delivers the share of the modelled rate at which packets
+    /// left: that does not reduce the bounds. Otherwise a round trip with one random loss would, by 1 %, and after a
+    /// probe for bandwidth by 11 %, where section 5.3.3.8.3 has a reduction by the share that was lost.
     pub(super) fn reduce_bounds(&mut self, cwnd: usize) {
-        let (rate, delivered) = (self.signals.rate, self.latest_delivered());
+        let latest = self.signals.latest;
+        let reduced = |present: u64, latest: u64, whole: u64| {
+            latest
+                .max(whole.min(present))
+                .max(percent(present, REDUCTION))
+        };
         let highest = self.highest_rate();
         let bounds = &mut self.bounds;
-        if bounds.shortterm_rate == u64::MAX {
-            bounds.shortterm_rate = highest;
+        let present = match bounds.shortterm_rate {
+            u64::MAX => highest,
+            rate => rate,
+        };
+        bounds.shortterm_rate = reduced(present, latest.rate, latest.whole_rate);
+        let present = match bounds.shortterm_flight {
+            usize::MAX => cwnd,
+            flight => flight,
+        };
+        let flight = reduced(present as u64, latest.delivered, latest.whole_delivered);
+        bounds.shortterm_flight = usize::try_from(flight).unwrap_or(usize::MAX);
+    }
+
+    /// Records the share of the modelled rate at which packets leave from now on, in percent, with `flight` bytes in
+    /// flight.
+    pub(super) fn slow_down(&mut self, share: u64, flight: usize) {
+        let slowdown = &mut self.slowdown;
+        if share >= 100 {
+            return;
         }
-        if bounds.shortterm_flight == usize::MAX {
-            bounds.shortterm_flight = cwnd;
+        if slowdown.share != share || slowdown.end < self.delivered {
+            (slowdown.share, slowdown.begin) = (share, self.delivered);
         }
-        let present = bounds.shortterm_rate;
-        let allowed = (rate.saturating_mul(100) / PACED_SHARE).min(present);
-        bounds.shortterm_rate = rate.max(allowed).max(percent(present, REDUCTION));
-        let present = bounds.shortterm_flight;
-        let allowed = (delivered.saturating_mul(100) / PACED_SHARE as usize).min(present);
-        bounds.shortterm_flight = delivered.max(allowed).max(percent_of(present, REDUCTION));
+        slowdown.end = self.delivered + flight as u64;
     }
 
     /// Forgets the losses of a round trip that ended.
@@ -356,8 +435,7 @@ impl PathModel {
     /// Begins the signals of the next round trip (`AdvanceLatestDeliverySignals`).
     pub(super) fn begin_loss_round(&mut self, sample: &DeliverySample) {
         if self.signals.ended {
-            self.signals.rate = sample.rate.unwrap_or(0);
-            self.signals.delivered = sample.delivered;
+            self.signals.latest = LatestDelivery::of(sample, &self.slowdown);
             self.signals.lost_ranges = 0;
         }
     }

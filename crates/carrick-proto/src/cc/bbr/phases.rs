@@ -72,6 +72,11 @@ impl Phase {
         }
     }
 
+    /// Share of the modelled rate at which packets leave, in percent: that of the pacing rate, or of the window.
+    pub(super) fn sent_share(self) -> u64 {
+        self.pacing_gain().min(self.window_gain()).min(100)
+    }
+
     /// Returns whether the phase is one of the cycle of probes for bandwidth (`IsInAProbeBWState`).
     pub(super) fn is_bandwidth_cycle(self) -> bool {
         matches!(

@@ -354,6 +354,87 @@ fn random_losses_do_not_lower_the_bounds() {
     assert_eq!(flow.bbr.model.bounds.shortterm_rate, 1_000_000);
 }
 
+/// A flow whose probe for bandwidth has ended.
+fn after_a_probe() -> Flow {
+    let mut flow = Flow::steady();
+    flow.until(Phase::ProbeUp);
+    flow.until(Phase::ProbeDown);
+    flow
+}
+
+/// A round trip that finds losses and leaves a queue.
+fn lossy(packets: usize, lost: usize) -> Round {
+    Round {
+        packets,
+        flight: 110,
+        lost,
+        repairing: true,
+        ..Round::default()
+    }
+}
+
+/// The path loses nothing of what a slower phase does not send, section 5.3.3.8.3.
+#[test]
+fn losses_after_a_probe_keep_the_bounds() {
+    let mut flow = after_a_probe();
+    // The path delivers all that is paced at 90 %.
+    for _ in 0..3 {
+        flow.lose(1, PRODUCT);
+        flow.round(lossy(90, 1));
+        assert_eq!(flow.bbr.model.bounds.shortterm_rate, 1_000_000);
+    }
+    for _ in 0..2 {
+        flow.lose(1, PRODUCT);
+        flow.round(lossy(80, 1));
+    }
+    assert_eq!(flow.bbr.phase, Phase::ProbeDown);
+    // 80 of 89.1 that left.
+    assert_eq!(flow.bbr.model.bounds.shortterm_rate, 897_867);
+    // What left while cruising counts as a whole.
+    flow.round(Round::default());
+    assert_eq!(flow.bbr.phase, Phase::ProbeCruise);
+    for _ in 0..5 {
+        flow.lose(1, PRODUCT);
+        flow.round(lossy(80, 1));
+    }
+    assert_eq!(flow.bbr.model.bounds.shortterm_rate, 808_080);
+}
+
+/// draft-ietf-ccwg-bbr-06, section 5.5.10.3
+#[test]
+fn many_losses_after_a_probe_lower_the_bounds() {
+    let mut flow = after_a_probe();
+    for _ in 0..2 {
+        flow.lose(3, PRODUCT);
+        flow.round(lossy(90, 3));
+    }
+    assert_eq!(flow.bbr.phase, Phase::ProbeDown);
+    assert_eq!(flow.bbr.model.bounds.shortterm_rate, 909_090);
+}
+
+/// The path loses nothing of what the probe's window holds back, sections 5.3.3.8.3 and 5.3.4.
+#[test]
+fn losses_after_an_rtt_probe_keep_the_bounds() {
+    let mut flow = Flow::steady();
+    flow.until(Phase::ProbeRtt);
+    let halved = Round {
+        packets: 50,
+        flight: 50,
+        repairing: true,
+        ..Round::default()
+    };
+    while flow.bbr.phase == Phase::ProbeRtt {
+        flow.lose(1, PRODUCT);
+        flow.round(halved);
+    }
+    // A loss of the last round trip of the probe, found after it.
+    flow.lose(1, PRODUCT);
+    flow.round(halved);
+    assert_eq!(flow.bbr.phase, Phase::ProbeCruise);
+    assert_eq!(flow.bbr.model.bounds.shortterm_rate, 1_000_000);
+    assert_eq!(flow.pacing(), 99);
+}
+
 /// draft-ietf-ccwg-bbr-06, section 5.5.10.2
 #[test]
 fn a_probe_that_loses_too_much_bounds_the_flight() {
