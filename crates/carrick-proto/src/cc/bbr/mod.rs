@@ -299,7 +299,7 @@ impl Controller for BbrController {
         self.pace(self.phase.pacing_gain());
         // What is in flight at the end of a slower phase left in it.
         let share = share_before.min(self.phase.sent_share());
-        self.model.slow_down(share, acknowledged.flight);
+        self.model.record_share(share, acknowledged.flight);
         self.update_window(&sample);
     }
 

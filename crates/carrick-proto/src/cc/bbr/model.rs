@@ -409,7 +409,7 @@ impl PathModel {
 
     /// Records the share of the modelled rate at which packets leave from now on, in percent, with `flight` bytes in
     /// flight.
-    pub(super) fn slow_down(&mut self, share: u64, flight: usize) {
+    pub(super) fn record_share(&mut self, share: u64, flight: usize) {
         let slowdown = &mut self.slowdown;
         if share >= 100 {
             return;
