@@ -43,7 +43,7 @@ impl ReceiveBuffers {
     }
 
     /// Lets `read` fill buffers: as many as it filled last, and as many again. Returns how many it has filled, and whether
-    /// that were all.
+    /// those were all.
     pub(super) fn receive(
         &mut self,
         read: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> io::Result<usize>,
