@@ -97,7 +97,7 @@ impl Association {
             }
         }
         if changed {
-            self.choose_path();
+            self.choose_path(cx.now);
         }
     }
 }

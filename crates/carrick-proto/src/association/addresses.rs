@@ -179,7 +179,7 @@ impl Association {
             self.events.push_limited(Event::Address(event));
         }
         self.select_sources(None, cx);
-        self.choose_path();
+        self.choose_path(cx.now);
     }
 
     /// ERROR: the peer does not know ASCONF (RFC 5061, section 5.1, rule A9).
@@ -276,7 +276,7 @@ impl Association {
             self.paths.set_primary(path);
             self.events
                 .push_limited(Event::Address(AddressEvent::PeerPrefers(path)));
-            self.choose_path();
+            self.choose_path(cx.now);
         }
         Ok(())
     }
@@ -342,7 +342,7 @@ impl Association {
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.record_peer_change(Some(address));
         }
-        self.choose_path();
+        self.choose_path(cx.now);
     }
 
     /// Completes a fast handover when a path that the peer prefers has been confirmed: the peer is

@@ -455,6 +455,7 @@ impl Association {
         for path in self.paths.iter_mut() {
             path.on_established(cx.now);
         }
+        self.choose_path(cx.now);
     }
 
     fn notify_established(&mut self) {

@@ -24,6 +24,7 @@ use crate::error::AbortCause;
 use crate::event::{CloseReason, PeerError};
 use crate::path::PathId;
 use crate::route::Route;
+use crate::time::Time;
 
 /// State of a packet while its chunks are processed.
 #[derive(Default)]
@@ -74,7 +75,7 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         // Step 1.
-        let path = self.count_received(route, datagram.len());
+        let path = self.count_received(route, datagram.len(), cx.now);
         // INIT and COOKIE ECHO.
         self.counters.control_chunks_received += processed as u64;
         self.on_packet_while_shutting_down(packet, cx);
@@ -109,14 +110,17 @@ impl Association {
         }
     }
 
-    /// Counts a packet on the path to its source, which it returns.
-    fn count_received(&mut self, route: &Route, len: usize) -> Option<PathId> {
+    /// Counts a packet on the path to its source, which it returns. If the path is not usable, it may have returned.
+    fn count_received(&mut self, route: &Route, len: usize, now: Time) -> Option<PathId> {
         self.counters.packets_received += 1;
         self.liveness.on_packet();
         let found = self.paths.find(route);
         if let Some(id) = found {
             let path = &mut self.paths[id];
             path.on_packet_received(len);
+            if !path.is_usable() {
+                path.request_heartbeat_on_return(now, &self.config);
+            }
             if !path.accepts_encapsulation(route.encapsulation) {
                 self.update_encapsulation(route);
             }

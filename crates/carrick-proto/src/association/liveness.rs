@@ -1,5 +1,7 @@
 //! Reachability of the peer as a whole (RFC 9260 section 8.1); that of each path is in [`crate::path`].
 
+use core::time::Duration;
+
 use crate::time::Time;
 
 /// Signs of life of the peer.
@@ -8,11 +10,12 @@ pub(super) struct Liveness {
     /// Consecutive retransmissions without an acknowledgement.
     errors: u32,
     last_heartbeat_ack: Option<Time>,
-    /// Arrival of the first ICMP Protocol Unreachable since the peer's last packet.
-    unreachable_since: Option<Time>,
+    /// Time from which an ICMP Protocol Unreachable ends the association: an RTO after the first one since the
+    /// peer's last packet.
+    unreachable_from: Option<Time>,
 }
 
-portable_struct! { Liveness { errors, last_heartbeat_ack, unreachable_since } }
+portable_struct! { Liveness { errors, last_heartbeat_ack, unreachable_from } }
 
 impl Liveness {
     pub(super) fn errors(&self) -> u32 {
@@ -30,7 +33,7 @@ impl Liveness {
     }
 
     pub(super) fn on_packet(&mut self) {
-        self.unreachable_since = None;
+        self.unreachable_from = None;
     }
 
     pub(super) fn on_heartbeat_ack(&mut self, now: Time) {
@@ -42,9 +45,11 @@ impl Liveness {
         self.last_heartbeat_ack.is_some_and(|at| at > time)
     }
 
-    /// Records an ICMP Protocol Unreachable. Returns the arrival of the first one since the peer's last
-    /// packet.
-    pub(super) fn on_protocol_unreachable(&mut self, now: Time) -> Time {
-        *self.unreachable_since.get_or_insert(now)
+    /// Records an ICMP Protocol Unreachable; `rto` is the RTO without its back-off. Returns whether an RTO has
+    /// passed since the first one after the peer's last packet. The retransmission that the next one quotes
+    /// leaves an RTO after the packet that the first one quoted; the times of the messages may differ less.
+    pub(super) fn on_protocol_unreachable(&mut self, now: Time, rto: Duration) -> bool {
+        let silence = rto - rto / 8;
+        now >= *self.unreachable_from.get_or_insert(now + silence)
     }
 }

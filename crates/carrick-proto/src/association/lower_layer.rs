@@ -35,11 +35,30 @@ impl Association {
         let waits = self.config.research.policies.protocol_unreachable
             == ProtocolUnreachable::AbortAfterSilence
             && !self.state.is_setup();
-        let since = self.liveness.on_protocol_unreachable(cx.now);
-        let rto = self.paths[self.paths.current()].rto();
-        if !waits || cx.now >= since + rto {
+        let path = &self.paths[self.paths.current()];
+        let rto = path.rto_without_back_off(&self.config);
+        if self.liveness.on_protocol_unreachable(cx.now, rto) || !waits {
             self.close(CloseReason::ProtocolUnreachable, cx);
         }
+    }
+
+    /// A packet of the set-up to this address was not delivered: if another address is left, the chunk is sent
+    /// there at once. Returns whether one is left.
+    pub(crate) fn try_next_address(&mut self, remote: IpAddr) -> bool {
+        let current = self.paths.current();
+        for path in self.paths.iter_mut().filter(|p| p.remote() == remote) {
+            path.on_unreachable_in_setup();
+        }
+        if !self.paths.any_usable() {
+            return false;
+        }
+        if self.paths[current].remote() == remote {
+            self.paths.rotate();
+            if self.state.repeat_setup_chunk() {
+                self.resend_all();
+            }
+        }
+        true
     }
 
     /// ICMP: packets to the paths of this address are too big (RFC 8899 section 4.6, RFC 9260 section 10,
@@ -50,7 +69,7 @@ impl Association {
             if self.paths[id].remote() == remote {
                 let effect = self.paths[id].on_packet_too_big(mtu, now);
                 if effect.in_flight {
-                    self.resend_oversized(id, now);
+                    self.resend_path(id, now);
                 }
                 plausible |= effect.plausible;
             }
@@ -58,11 +77,18 @@ impl Association {
         plausible
     }
 
-    /// ICMP: packets to the first path of this address are not delivered (section 10, ICMP9). Ignored
-    /// during set-up.
+    /// ICMP: packets to the first path of this address are not delivered (section 10, ICMP9). During set-up,
+    /// another address is tried. With quick failover one message is enough: more do not count, so that a burst
+    /// of packets does not make the path inactive.
     pub(crate) fn on_unreachable(&mut self, remote: IpAddr, cx: &mut Context<'_>) {
-        let path = self.paths.iter().find(|p| p.remote() == remote);
-        if let Some(id) = path.map(Path::id).filter(|_| !self.state.is_setup()) {
+        if self.state.is_setup() {
+            self.try_next_address(remote);
+            return;
+        }
+        let counts = |p: &Path| p.is_usable() || !self.paths.fails_over_quickly();
+        let mut paths = self.paths.iter();
+        let path = paths.find(|p| p.remote() == remote).filter(|p| counts(p));
+        if let Some(id) = path.map(Path::id) {
             self.on_path_error(id, false, cx);
         }
     }

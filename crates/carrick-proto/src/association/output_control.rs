@@ -279,7 +279,7 @@ impl Association {
         let Some(id) = path else { return };
         if !self.paths[id].is_confirmed() {
             if packet.fits(heartbeat::CHUNK_LEN) {
-                let info = self.paths[id].heartbeat_sent(cx.now, &self.config, cx.random);
+                let info = self.paths[id].heartbeat_sent(cx.now, false, &self.config, cx.random);
                 packet.heartbeat(&info);
             }
         } else if self.receiver.sack_is_due()
@@ -383,13 +383,24 @@ impl Association {
         if !monitors && !self.verifies_to_end() {
             return None;
         }
-        let wanted = |p: &&Path| p.wants_heartbeat() && (monitors || !p.is_confirmed());
+        let wanted =
+            |p: &&Path| (p.wants_heartbeat() || p.wants_trial()) && (monitors || !p.is_confirmed());
         let id = self.paths.iter().find(wanted).map(|p| p.id())?;
-        let info = self.paths[id].heartbeat_sent(cx.now, &self.config, cx.random);
+        let mut route = self.paths[id].route();
+        let info = if self.paths[id].wants_heartbeat() {
+            let data_waits = self.data_waits_for_a_path();
+            let info = self.paths[id].heartbeat_sent(cx.now, data_waits, &self.config, cx.random);
+            self.try_sources(id, cx);
+            info
+        } else {
+            let (source, info) = self.paths[id].trial_sent(cx.now, cx.random)?;
+            route.local = Some(source);
+            info
+        };
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[id].packet_size());
         let slot = self.auth.open(&mut packet, &[ChunkType::HEARTBEAT]);
         packet.heartbeat(&info);
-        Some(single(self.paths[id].route(), self.finish(packet, slot)))
+        Some(single(route, self.finish(packet, slot)))
     }
 
     /// A probe of MTU discovery: HEARTBEAT with a separate nonce, and PAD (RFC 8899 section 6.2.1.2).

@@ -15,17 +15,18 @@ use crate::time::Time;
 use crate::trace::TraceEvent;
 
 impl Association {
-    pub(crate) fn set_primary(&mut self, path: PathId) -> Result<(), OperationError> {
+    pub(crate) fn set_primary(&mut self, path: PathId, now: Time) -> Result<(), OperationError> {
         if !self.paths.contains(path) {
             return Err(OperationError::UnknownPath);
         }
         self.paths.set_primary(path);
-        self.choose_path();
+        self.choose_path(now);
         Ok(())
     }
 
-    /// Selects the path for new data again and notifies the user if it changed.
-    pub(super) fn choose_path(&mut self) {
+    /// Selects the path for new data again and notifies the user if it changed. Data that is outstanding on
+    /// paths that are not usable leaves them as soon as another path is.
+    pub(super) fn choose_path(&mut self, now: Time) {
         if let Some(path) = self.paths.choose() {
             self.events.push(Event::PrimaryChanged(path));
         }
@@ -33,18 +34,27 @@ impl Association {
             self.events.push(Event::PrimarySwitchover(path));
         }
         self.events.set_dormant(self.paths.are_dormant());
+        for path in self.paths.ids() {
+            if self.paths.is_to_be_left(path) {
+                self.resend_path(path, now);
+            }
+        }
     }
 
     /// Starts verification and monitoring when the association is established.
     pub(super) fn start_heartbeats(&mut self, cx: &mut Context<'_>) {
         self.paths.start_heartbeats(cx.now, &self.config, cx.random);
-        self.choose_path();
+        self.choose_path(cx.now);
     }
 
     /// Expiry of a path's heartbeat timer (section 8.3).
     pub(super) fn on_heartbeat_timer(&mut self, id: PathId, cx: &mut Context<'_>) {
         let rto = self.paths[id].rto();
-        match self.paths.expire_heartbeat(id, cx.now, &self.config) {
+        let data_waits = self.data_waits_for_a_path();
+        match self
+            .paths
+            .expire_heartbeat(id, cx.now, data_waits, &self.config)
+        {
             HeartbeatExpiry::NoLoss => {}
             HeartbeatExpiry::LeftToT3 => return,
             HeartbeatExpiry::Error => {
@@ -52,7 +62,7 @@ impl Association {
                 // does (RFC 7829 section 4). A new path may be the only one, if the addresses before it
                 // were deleted.
                 let frequent =
-                    self.paths[id].is_potentially_failed() && self.sender.has_outstanding_data();
+                    self.paths.fails_over_quickly() && self.sender.has_outstanding_data();
                 self.on_path_error(id, id == self.paths.current() && !frequent, cx);
                 if self.state.is_closed() {
                     return;
@@ -76,24 +86,36 @@ impl Association {
 
     /// HEARTBEAT ACK, accepted only with the nonce of a heartbeat:
     ///
-    /// 1. Take the RTT sample, or inform MTU discovery, whose probe was acknowledged (section 6.3.1, RFC
-    ///    8899 section 6.2.1.2).
+    /// 1. Take the RTT sample, move to the source that was tried, or inform MTU discovery, whose probe was
+    ///    acknowledged (section 6.3.1, section 6.4, RFC 8899 section 6.2.1.2).
     /// 2. Confirm the path (section 5.4).
     /// 3. Clear the error counters of path and association (sections 8.1 and 8.3).
-    /// 4. Select the path for data again (section 8.2).
+    /// 4. Record the answer in the checks of paths on which nothing is acknowledged.
+    /// 5. Select the path for data again (section 8.2). The RTT sample ends the back-off of the RTO (section
+    ///    6.3.1, C3); data that waits for a T3-rtx of before is retransmitted now.
     pub(super) fn on_heartbeat_ack(&mut self, info: &[u8], cx: &mut Context<'_>) {
         let Some((id, nonce)) = self.paths.parse_heartbeat_info(info) else {
             return;
         };
         // Step 1.
         let path = &mut self.paths[id];
-        match path.on_heartbeat_ack(nonce, cx.now, &self.config) {
+        let sent = match path.on_heartbeat_ack(nonce, cx.now, &self.config) {
             HeartbeatAnswer::Unknown => return,
-            HeartbeatAnswer::Measured => self.trace.record(cx.now, TraceEvent::rto_of(path)),
-            HeartbeatAnswer::Probe => {}
-        }
+            HeartbeatAnswer::Measured(sent) => {
+                self.trace.record(cx.now, TraceEvent::rto_of(path));
+                Some(sent)
+            }
+            HeartbeatAnswer::Trial { source, sent } => {
+                if !self.on_trial_acknowledged(id, (source, sent), cx) {
+                    return;
+                }
+                Some(sent)
+            }
+            HeartbeatAnswer::Probe => None,
+        };
+        let path = &mut self.paths[id];
         if path.update_mtu_after_heartbeat_ack(cx.now) {
-            self.resend_oversized(id, cx.now);
+            self.resend_path(id, cx.now);
         }
         // Step 2.
         let path = &mut self.paths[id];
@@ -114,9 +136,24 @@ impl Association {
         self.liveness.on_heartbeat_ack(cx.now);
         self.report_stall(cx.now);
         // Step 4.
-        self.choose_path();
+        if let Some(sent) = sent {
+            self.paths.answer_silence_checks(id, sent, cx.now);
+        }
+        // Step 5.
+        self.choose_path(cx.now);
+        if self.paths[id].awaits_backed_off_t3(cx.now) {
+            self.resend_path(id, cx.now);
+        }
         if confirmed {
             self.complete_handover(id, cx);
+        }
+    }
+
+    /// Expiry of the timer of a path on which nothing is acknowledged. If only other paths acknowledge
+    /// heartbeats, that is an error of the path, but not of the association.
+    pub(super) fn on_silence_timer(&mut self, id: PathId, cx: &mut Context<'_>) {
+        if self.paths.expire_silence_check(id, cx.now) {
+            self.on_path_error(id, false, cx);
         }
     }
 
@@ -130,9 +167,8 @@ impl Association {
     /// 8.2):
     ///
     /// 1. Update the state of the path (section 8.2, RFC 7829 section 3.2).
-    /// 2. Try an inactive path from another local address.
-    /// 3. Select the path for data again (section 6.4.1).
-    /// 4. Count the error for the association, which ends at Association.Max.Retrans (section 8.1).
+    /// 2. Select the path for data again (section 6.4.1). If none is usable, send heartbeats on all.
+    /// 3. Count the error for the association, which ends at Association.Max.Retrans (section 8.1).
     pub(super) fn on_path_error(
         &mut self,
         id: PathId,
@@ -143,18 +179,26 @@ impl Association {
         let change = self.paths[id].count_error(cx.now, &self.config, cx.random);
         self.events.notify_path_change(id, change);
         // Step 2.
-        if !self.paths[id].is_active() {
-            self.try_other_local_address(id, cx);
+        self.choose_path(cx.now);
+        self.paths.leave_failed(id);
+        if self.data_waits_for_a_path() {
+            for path in self.paths.ids() {
+                self.paths[path].request_heartbeat_on_return(cx.now, &self.config);
+            }
         }
         // Step 3.
-        self.choose_path();
-        self.paths.leave_failed(id);
-        // Step 4.
         let max_retrans = self.config.paths.association_max_retrans;
         if counts_for_association && self.liveness.count_error(max_retrans) {
             let cause = AbortCause::new(13, b"Association.Max.Retrans exceeded");
             self.abort(CloseReason::PeerUnreachable, &cause, cx);
         }
+    }
+
+    /// Returns whether data is outstanding and no path is usable, with quick failover.
+    pub(super) fn data_waits_for_a_path(&self) -> bool {
+        self.sender.has_outstanding_data()
+            && !self.paths.any_usable()
+            && self.paths.fails_over_quickly()
     }
 
     /// Notifies the user, once for each stall, that heartbeats are acknowledged and data is not.
@@ -172,8 +216,9 @@ impl Association {
         }
     }
 
-    /// Marks the data in flight on a path for retransmission: MTU discovery found its packets too large.
-    pub(super) fn resend_oversized(&mut self, id: PathId, now: Time) {
+    /// Marks the data in flight on a path for retransmission: its packets are too large for the path, or
+    /// another path is usable and this one is not.
+    pub(super) fn resend_path(&mut self, id: PathId, now: Time) {
         self.sender.resend_path(id, now, &mut self.paths);
         self.report_abandoned();
     }
@@ -181,7 +226,7 @@ impl Association {
     /// Expiry of a path's timer of MTU discovery (RFC 8899 section 5.1.1).
     pub(super) fn on_mtu_timer(&mut self, id: PathId, now: Time) {
         if self.paths[id].on_mtu_timer(now) {
-            self.resend_oversized(id, now);
+            self.resend_path(id, now);
         }
     }
 
@@ -299,6 +344,7 @@ impl Association {
         &mut self,
         id: Option<PathId>,
         thresholds: PathThresholds,
+        now: Time,
     ) -> Result<(), OperationError> {
         if id.is_some_and(|id| !self.paths.contains(id)) {
             return Err(OperationError::UnknownPath);
@@ -316,7 +362,7 @@ impl Association {
             let change = self.paths[path].set_thresholds(thresholds, &self.config);
             self.events.notify_path_change(path, change);
         }
-        self.choose_path();
+        self.choose_path(now);
         Ok(())
     }
 

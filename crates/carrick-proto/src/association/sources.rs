@@ -7,6 +7,7 @@ use core::net::IpAddr;
 use super::{Association, Context};
 use crate::event::Event;
 use crate::path::{PathId, SourceCandidates};
+use crate::time::Time;
 
 impl Association {
     /// Records what source selection chooses for each path, so that a later selection shows whether
@@ -24,14 +25,18 @@ impl Association {
         self.paths[id].note_selected_source(&locals, cx.selection, &self.config);
     }
 
-    /// Selects again if a local address came or went or a route changed since the last selection. An
-    /// address may have returned before the peer had to know that it was gone.
+    /// Selects again if a local address came or went or a route changed since the last selection, with which a
+    /// path that failed may have returned. An address may have returned before the peer had to know that it was
+    /// gone.
     pub(super) fn follow_local_addresses(&mut self, cx: &mut Context<'_>) {
         let version = cx.local_addresses.source_version();
         if self.sources_seen == version || self.state.is_setup() || self.state.is_closed() {
             return;
         }
         self.select_sources(None, cx);
+        for id in self.paths.ids() {
+            self.paths[id].request_heartbeat_on_return(cx.now, &self.config);
+        }
     }
 
     /// Selects the source of every path again, out of the addresses that the peer has confirmed;
@@ -64,15 +69,30 @@ impl Association {
         }
     }
 
-    /// Moves an inactive path to another local address, from which it may work.
-    pub(super) fn try_other_local_address(&mut self, id: PathId, cx: &mut Context<'_>) {
-        if self.config.paths.monitor_pairs {
-            return;
+    /// Starts trials of other sources beside the heartbeat that a path has just sent.
+    pub(super) fn try_sources(&mut self, id: PathId, cx: &Context<'_>) {
+        let all = !self.paths[id].is_active() || !self.paths.any_usable();
+        if all || self.paths[id].uses_expedient() {
+            let locals = self.locals(cx);
+            self.paths[id].try_sources(&locals, all, &self.config);
         }
-        let locals = self.locals(cx);
-        if self.paths[id].try_other_source(&locals, cx.selection, &self.config) {
-            self.events.push(Event::PathLocalAddressChanged(id));
+    }
+
+    /// HEARTBEAT ACK of a trial: returns whether the path moves to its source.
+    pub(super) fn on_trial_acknowledged(
+        &mut self,
+        id: PathId,
+        (source, sent): (IpAddr, Time),
+        cx: &mut Context<'_>,
+    ) -> bool {
+        if !self.locals(cx).contains(&source)
+            || !self.paths[id].move_to_source(source, &self.config)
+        {
+            return false;
         }
+        self.paths[id].on_trial_measured(sent, cx.now, &self.config);
+        self.events.push(Event::PathLocalAddressChanged(id));
+        true
     }
 
     /// Moves the paths from a removed local address to another one.

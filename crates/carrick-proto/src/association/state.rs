@@ -267,6 +267,24 @@ impl AssociationState {
         }
     }
 
+    /// Makes the INIT or COOKIE ECHO due again, which is no retransmission: it goes to another address. Returns
+    /// whether it is a COOKIE ECHO.
+    pub(super) fn repeat_setup_chunk(&mut self) -> bool {
+        match self {
+            Self::CookieWait(wait) => {
+                wait.init.due = true;
+                wait.sent = None;
+                false
+            }
+            Self::CookieEchoed(echoed) => {
+                echoed.echo.due = true;
+                echoed.sent = None;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The timer of the state: T1, T2 or T5, whichever is first.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         match self {

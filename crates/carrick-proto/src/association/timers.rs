@@ -24,8 +24,8 @@ enum Timer {
     Sender,
     /// The Re-configuration Timer (RFC 6525 section 5.1.1).
     Reconfig,
-    /// Of a path: RACK's reordering timer and the tail loss probe (RFC 8985). Before T3-rtx, which a probe
-    /// defers.
+    /// Of a path: RACK's reordering timer and the tail loss probe (RFC 8985), and the check of a path on which
+    /// nothing is acknowledged. Before T3-rtx, which a probe defers.
     LossDetection,
     /// Of a path: T3-rtx (RFC 9260 section 6.3.3).
     T3Rtx,
@@ -206,6 +206,7 @@ impl Association {
         };
         self.sender.on_path_timers(id, &mut sack_cx);
         self.report_abandoned();
+        self.on_silence_timer(id, cx);
     }
 
     /// Expiry of T3-rtx (RFC 9260 section 6.3.3):

@@ -79,8 +79,8 @@ impl Endpoint {
     ///    quoted Verification Tag, or for an INIT its Initiate Tag (ICMP6).
     /// 2. With UDP encapsulation, treat a "Port Unreachable" as "Protocol Unreachable", or where another path
     ///    works as "Destination Unreachable" (RFC 6951, section 5.5).
-    /// 3. Apply the kind: ignore a "Port Unreachable" (ICMP3), end the association (ICMP8), reduce the path
-    ///    MTU (ICMP7), or count an error of the path (ICMP9).
+    /// 3. Apply the kind: ignore a "Port Unreachable" (ICMP3), end the association or try another address of its
+    ///    set-up (ICMP8), reduce the path MTU (ICMP7), or count an error of the path (ICMP9).
     fn apply_icmp(&mut self, now: Time, icmp: &IcmpInput<'_>) -> Option<()> {
         // 1.
         let quoted: &[u8; 8] = icmp.quoted.first_chunk()?;
@@ -126,7 +126,10 @@ impl Endpoint {
                     return None;
                 }
                 self.update_association(now, id, |association, cx| {
-                    association.on_protocol_unreachable(cx)
+                    let is_setup = association.state().is_setup();
+                    if !is_setup || !association.try_next_address(remote) {
+                        association.on_protocol_unreachable(cx);
+                    }
                 })
             }
             // ICMP7.

@@ -232,7 +232,7 @@ impl Endpoint {
         id: AssociationId,
         path: PathId,
     ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, _| association.set_primary(path))
+        self.update_open_association(now, id, |association, _| association.set_primary(path, now))
     }
 
     /// Enables or disables heartbeats on a path: CHANGE HEARTBEAT of RFC 9260, section 11.1.9.
@@ -329,7 +329,7 @@ impl Endpoint {
                 path_max_retrans: threshold,
                 ..current.ok_or(OperationError::UnknownPath)?
             };
-            association.set_thresholds(Some(path), thresholds)
+            association.set_thresholds(Some(path), thresholds, now)
         })
     }
 
@@ -347,7 +347,7 @@ impl Endpoint {
         thresholds: PathThresholds,
     ) -> Result<(), OperationError> {
         self.update_open_association(now, id, |association, _| {
-            association.set_thresholds(path, thresholds)
+            association.set_thresholds(path, thresholds, now)
         })
     }
 

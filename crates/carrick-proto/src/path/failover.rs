@@ -143,6 +143,16 @@ impl Paths {
         Some(current)
     }
 
+    /// Returns whether a path has outstanding data and is not usable, while another path is, with quick
+    /// failover.
+    pub(crate) fn is_to_be_left(&self, id: PathId) -> bool {
+        let path = &self[id];
+        path.flight.size() > 0
+            && !path.is_usable()
+            && self.any_usable()
+            && self.fails_over_quickly()
+    }
+
     /// Returns whether no path is active, and none may become so by its verification: the association is
     /// dormant.
     pub(crate) fn are_dormant(&self) -> bool {

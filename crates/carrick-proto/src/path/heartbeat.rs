@@ -1,5 +1,6 @@
 //! Heartbeats of one path: reachability, verification and round-trip times (sections 5.4 and 8.3).
 
+use core::net::IpAddr;
 use core::time::Duration;
 
 use carrick_wire::padded;
@@ -15,6 +16,9 @@ pub(crate) const INFO_LEN: usize = 12;
 /// Bytes of the HEARTBEAT chunk that carries [`INFO_LEN`] bytes.
 pub(crate) const CHUNK_LEN: usize = 4 + padded(4 + INFO_LEN);
 
+/// Heartbeats on a path per RTO.Max, at most, while data waits and no path is usable.
+const TRIALS_PER_RTO_MAX: u32 = 16;
+
 /// Heartbeat state of one path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeartbeatState {
@@ -28,14 +32,20 @@ pub(super) struct HeartbeatState {
     outstanding: Option<OutstandingHeartbeat>,
     /// A heartbeat is to be sent now, whatever the timer is.
     pub(super) requested: bool,
+    /// It is to be sent although another one is waited for.
+    at_once: bool,
     /// New data was sent since the timer was set, so that the path is not idle.
     used: bool,
     /// New data gave no RTT sample because its SACK arrived on another path; a heartbeat has to measure the
     /// RTT.
     unmeasured: bool,
+    /// Round-trip time of the last acknowledged heartbeat, in microseconds; 0 for none.
+    rtt: u32,
 }
 
-portable_struct! { HeartbeatState { enabled, interval, due, outstanding, requested, used, unmeasured } }
+portable_struct! {
+    HeartbeatState { enabled, interval, due, outstanding, requested, at_once, used, unmeasured, rtt }
+}
 
 /// A heartbeat that is not acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,8 +76,10 @@ pub(crate) enum HeartbeatExpiry {
 pub(crate) enum HeartbeatAnswer {
     /// The heartbeat was not sent by this side, or was acknowledged before.
     Unknown,
-    /// A heartbeat was acknowledged and gave an RTT sample.
-    Measured,
+    /// A heartbeat, sent at this time, was acknowledged and gave an RTT sample.
+    Measured(Time),
+    /// A trial of another source was acknowledged, a heartbeat sent at `sent`.
+    Trial { source: IpAddr, sent: Time },
     /// A probe of MTU discovery was acknowledged.
     Probe,
 }
@@ -80,8 +92,10 @@ impl HeartbeatState {
             due: None,
             outstanding: None,
             requested: false,
+            at_once: false,
             used: false,
             unmeasured: false,
+            rtt: 0,
         }
     }
 
@@ -93,9 +107,9 @@ impl HeartbeatState {
     }
 
     /// Returns whether a heartbeat may be sent: it is requested, and none is waited for, whose nonce it
-    /// would replace, so that its answer would neither be accepted nor count as lost.
+    /// would replace, so that its answer would not be accepted, unless it is to leave at once.
     fn may_leave(&self) -> bool {
-        self.requested && !self.is_awaited()
+        self.requested && (self.at_once || !self.is_awaited())
     }
 
     fn is_awaited(&self) -> bool {
@@ -128,19 +142,37 @@ impl HeartbeatState {
         random: &mut Random,
     ) -> [u8; INFO_LEN] {
         let nonce = random.u64();
+        // One that replaces another leaves the time at which that is lost.
+        let replaced = self.outstanding.and_then(|h| h.expires);
         self.outstanding = Some(OutstandingHeartbeat {
             nonce,
             sent: now,
-            expires: Some(now + rto),
+            expires: Some(replaced.map_or(now + rto, |at| at.min(now + rto))),
         });
         self.requested = false;
+        self.at_once = false;
         info(nonce, path)
     }
 
+    /// Removes the outstanding heartbeat; returns its nonce and when it was sent.
+    pub(super) fn take_outstanding(&mut self) -> Option<(u64, Time)> {
+        self.outstanding.take().map(|h| (h.nonce, h.sent))
+    }
+
     /// Returns when the outstanding heartbeat was sent if it has this nonce; it is acknowledged by that.
-    fn answered(&mut self, nonce: u64) -> Option<Time> {
+    fn answered(&mut self, nonce: u64, now: Time) -> Option<Time> {
         let acknowledged = self.outstanding.take_if(|h| h.nonce == nonce)?;
+        self.take_rtt(now.since(acknowledged.sent));
         Some(acknowledged.sent)
+    }
+
+    fn take_rtt(&mut self, rtt: Duration) {
+        self.rtt = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
+    }
+
+    /// Round-trip time of the last acknowledged heartbeat.
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        (self.rtt > 0).then(|| Duration::from_micros(self.rtt.into()))
     }
 
     fn next_timeout(&self) -> Option<Time> {
@@ -166,9 +198,34 @@ impl Path {
         self.heartbeat.requested = true;
     }
 
-    /// Requests a heartbeat where heartbeats are enabled and the path is inactive.
+    /// Requests a heartbeat that replaces one that is waited for, where heartbeats are enabled and none was
+    /// sent at this time.
+    pub(super) fn request_heartbeat_at_once(&mut self, now: Time) {
+        let heartbeat = &mut self.heartbeat;
+        if heartbeat.enabled && heartbeat.outstanding.is_none_or(|h| h.sent < now) {
+            heartbeat.requested = true;
+            heartbeat.at_once = true;
+        }
+    }
+
+    /// Requests a heartbeat on a path that is not usable and may have returned, with quick failover: a packet of the peer arrived
+    /// from there, or an address or a route of the host changed. At most one leaves per RTO.Min.
+    pub(crate) fn request_heartbeat_on_return(&mut self, now: Time, config: &AssociationConfig) {
+        let recent = |h: OutstandingHeartbeat| now < h.sent + config.timers.rto_min;
+        if self.fails_over_quickly()
+            && !self.is_usable()
+            && !self.heartbeat.outstanding.is_some_and(recent)
+        {
+            self.request_heartbeat_at_once(now);
+        }
+    }
+
+    /// Requests a heartbeat where heartbeats are enabled and the path is inactive, since it has another source
+    /// now.
     pub(super) fn request_heartbeat_if_inactive(&mut self) {
-        self.heartbeat.requested |= self.heartbeat.enabled && !self.active;
+        let wanted = self.heartbeat.enabled && !self.active;
+        self.heartbeat.requested |= wanted;
+        self.heartbeat.at_once |= wanted;
     }
 
     /// Records that new data was sent, so that the path is not idle.
@@ -218,23 +275,32 @@ impl Path {
         }
     }
 
-    /// Sets the next heartbeat after HB.interval and the RTO with its jitter.
+    /// Sets the next heartbeat after HB.interval and the RTO with its jitter; with quick failover, for an
+    /// inactive path without the back-off of the RTO.
     pub(super) fn schedule_heartbeat(
         &mut self,
         now: Time,
         config: &AssociationConfig,
         random: &mut Random,
     ) {
-        let (interval, rto) = (self.heartbeat_interval(config), self.rto.value());
+        let interval = self.heartbeat_interval(config);
+        // The back-off of a path that failed does not add to the time until its return is noticed.
+        let rto = if self.active || !self.fails_over_quickly() {
+            self.rto.value()
+        } else {
+            self.rto.value().min(config.timers.rto_initial)
+        };
         self.heartbeat.schedule(now, interval, rto, random);
     }
 
     /// Ends the waiting for a HEARTBEAT ACK if its time is over (section 8.3). `unconfirmed` is the number
-    /// of the association's paths that are not confirmed, which share HB.Max.Burst.
+    /// of the association's paths that are not confirmed, which share HB.Max.Burst. If `data_waits` for a
+    /// usable path, T3-rtx alone backs off the RTO.
     fn expire_heartbeat(
         &mut self,
         now: Time,
         unconfirmed: u32,
+        data_waits: bool,
         config: &AssociationConfig,
     ) -> HeartbeatExpiry {
         let expires = self.heartbeat.outstanding.and_then(|h| h.expires);
@@ -247,7 +313,9 @@ impl Path {
             return HeartbeatExpiry::LeftToT3;
         }
         let rto = self.rto.value();
-        self.rto.back_off(config);
+        if !data_waits {
+            self.rto.back_off(config);
+        }
         if !self.confirmed && self.active {
             let later = (unconfirmed / config.paths.hb_max_burst).saturating_sub(1);
             self.heartbeat.due = Some(now + rto * later);
@@ -255,8 +323,8 @@ impl Path {
         HeartbeatExpiry::Error
     }
 
-    /// Requests the heartbeat that is due, unless the path is confirmed, not potentially failed and not
-    /// idle; then the next one is scheduled, after HB.interval and `rto` with its jitter.
+    /// Requests the heartbeat that is due, unless the path is confirmed, not potentially failed, not idle, and
+    /// uses the selected source; then the next one is scheduled, after HB.interval and `rto` with its jitter.
     pub(crate) fn request_due_heartbeat(
         &mut self,
         now: Time,
@@ -267,7 +335,8 @@ impl Path {
         if self.heartbeat.due.is_none_or(|at| at > now) {
             return;
         }
-        if !self.confirmed || self.potentially_failed || self.heartbeat.is_idle() {
+        let needed = !self.confirmed || self.potentially_failed || self.uses_expedient();
+        if needed || self.heartbeat.is_idle() {
             self.heartbeat.requested = true;
             self.heartbeat.due = None;
         } else {
@@ -276,10 +345,13 @@ impl Path {
         }
     }
 
-    /// Records a heartbeat that is sent and returns its Heartbeat Info.
+    /// Records a heartbeat that is sent and returns its Heartbeat Info. While a path is not usable, the next
+    /// one leaves after the RTO, but at most HB.interval later; if data waits and no path is usable, at most
+    /// 1/16 of RTO.Max later: `data_waits`.
     pub(crate) fn heartbeat_sent(
         &mut self,
         now: Time,
+        data_waits: bool,
         config: &AssociationConfig,
         random: &mut Random,
     ) -> [u8; INFO_LEN] {
@@ -290,7 +362,20 @@ impl Path {
         } else if self.heartbeat.enabled || !self.confirmed {
             self.schedule_heartbeat(now, config, random);
         }
-        self.heartbeat.sent(now, self.rto.value(), self.id, random)
+        let mut timeout = self.rto.value();
+        if self.confirmed && !self.is_usable() && self.fails_over_quickly() {
+            let interval = self.heartbeat_interval(config);
+            let most = if data_waits {
+                interval.min(config.timers.rto_max / TRIALS_PER_RTO_MAX)
+            } else {
+                interval
+            };
+            timeout = timeout.min(most.max(config.timers.rto_min));
+            if data_waits && !self.active {
+                self.heartbeat.due = Some(now + timeout);
+            }
+        }
+        self.heartbeat.sent(now, timeout, self.id, random)
     }
 
     /// Checks the nonce of a HEARTBEAT ACK, and takes the RTT sample that it gives.
@@ -300,15 +385,28 @@ impl Path {
         now: Time,
         config: &AssociationConfig,
     ) -> HeartbeatAnswer {
-        if let Some(sent) = self.heartbeat.answered(nonce) {
+        if let Some(sent) = self.heartbeat.answered(nonce, now) {
             self.counters.heartbeats_answered += 1;
             self.rto.measured(now.since(sent), config);
-            HeartbeatAnswer::Measured
+            HeartbeatAnswer::Measured(sent)
+        } else if let Some(trial) = self.take_trial(nonce) {
+            self.counters.heartbeats_answered += 1;
+            HeartbeatAnswer::Trial {
+                source: trial.source,
+                sent: trial.sent,
+            }
         } else if self.on_probe_ack(nonce, now) {
             HeartbeatAnswer::Probe
         } else {
             HeartbeatAnswer::Unknown
         }
+    }
+
+    /// Takes the RTT sample of a heartbeat from a source to which the path has moved.
+    pub(crate) fn on_trial_measured(&mut self, sent: Time, now: Time, config: &AssociationConfig) {
+        let rtt = now.since(sent);
+        self.heartbeat.take_rtt(rtt);
+        self.rto.measured(rtt, config);
     }
 
     /// Confirms the path (section 5.4); returns `false` if it was confirmed before.
@@ -384,10 +482,11 @@ impl Paths {
         &mut self,
         id: PathId,
         now: Time,
+        data_waits: bool,
         config: &AssociationConfig,
     ) -> HeartbeatExpiry {
         let unconfirmed = self.iter().filter(|p| !p.confirmed).count() as u32;
-        self[id].expire_heartbeat(now, unconfirmed, config)
+        self[id].expire_heartbeat(now, unconfirmed, data_waits, config)
     }
 
     /// Returns the path and the nonce in an echoed Heartbeat Info, if it has the form of this side's.
@@ -426,9 +525,13 @@ mod tests {
         let info = heartbeat.sent(now, Duration::from_secs(1), PathId(3), &mut random);
         let (nonce, path) = parse_info(&info).unwrap();
         assert_eq!(path, PathId(3));
-        assert_eq!(heartbeat.answered(nonce ^ 1), None);
-        assert_eq!(heartbeat.answered(nonce), Some(now));
-        assert_eq!(heartbeat.answered(nonce), None, "an answer counts once");
+        assert_eq!(heartbeat.answered(nonce ^ 1, now), None);
+        assert_eq!(heartbeat.answered(nonce, now), Some(now));
+        assert_eq!(
+            heartbeat.answered(nonce, now),
+            None,
+            "an answer counts once"
+        );
         assert_eq!(parse_info(&info[1..]), None);
     }
 

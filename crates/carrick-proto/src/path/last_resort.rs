@@ -3,6 +3,13 @@
 
 use super::{Path, PathId, Paths};
 
+impl Path {
+    /// Returns whether the path has the states of RFC 7829.
+    pub(crate) fn fails_over_quickly(&self) -> bool {
+        self.thresholds.potentially_failed_max_retrans.is_some()
+    }
+}
+
 impl Paths {
     /// Some path is fit for data.
     pub(crate) fn any_usable(&self) -> bool {
@@ -11,8 +18,7 @@ impl Paths {
 
     /// Returns whether any path has the states of RFC 7829.
     pub(crate) fn fails_over_quickly(&self) -> bool {
-        self.iter()
-            .any(|p| p.thresholds.potentially_failed_max_retrans.is_some())
+        self.iter().any(Path::fails_over_quickly)
     }
 
     /// Returns the path to send to when no path is usable and the last attempt was on `last`: the

@@ -83,8 +83,10 @@ pub(crate) struct Path {
     encapsulation_unverified: bool,
     local: Option<IpAddr>,
     /// Local address that source selection returned last. `local` differs from it where the peer
-    /// addressed another one, or after a failure.
+    /// addressed another one, or while the selected one does not work.
     selected: Option<IpAddr>,
+    /// Trials of other sources, while there are any.
+    trials: Option<Box<source::SourceTrials>>,
     confirmed: bool,
     active: bool,
     /// Active, but data avoids it (RFC 7829).
@@ -116,7 +118,7 @@ pub(crate) struct Path {
 
 portable_struct! {
     Path {
-        id, remote, encapsulation, encapsulation_unverified, local, selected, confirmed, active,
+        id, remote, encapsulation, encapsulation_unverified, local, selected, trials, confirmed, active,
         potentially_failed, thresholds, error_count, mtu, overhead, discovery, rto, congestion,
         rate, flight, limits, t3, heartbeat, ect, data, counters, dscp,
     }
@@ -168,6 +170,7 @@ impl Path {
             encapsulation_unverified: false,
             local: route.local,
             selected: None,
+            trials: None,
             confirmed,
             active: true,
             potentially_failed: false,
@@ -267,6 +270,11 @@ impl Path {
     /// Retransmission timeout.
     pub(crate) fn rto(&self) -> Duration {
         self.rto.value()
+    }
+
+    /// Retransmission timeout before any back-off.
+    pub(crate) fn rto_without_back_off(&self, config: &AssociationConfig) -> Duration {
+        self.rto.without_back_off(config)
     }
 
     /// Smoothed round-trip time, once measured.
@@ -455,10 +463,16 @@ impl Path {
         }
     }
 
-    /// Enters ESTABLISHED: errors of the set-up don't count, and T3-rtx starts for data that was sent with
-    /// COOKIE ECHO.
+    /// Records during a set-up that the address is unreachable, so that another one is tried.
+    pub(crate) fn on_unreachable_in_setup(&mut self) {
+        self.active = false;
+    }
+
+    /// Enters ESTABLISHED: errors of the set-up don't count, a path that was unreachable is tested, and T3-rtx
+    /// starts for data that was sent with COOKIE ECHO.
     pub(crate) fn on_established(&mut self, now: Time) {
         self.error_count = 0;
+        self.heartbeat.requested |= self.heartbeat.enabled && !self.active;
         self.stop_t3();
         if self.flight.size() > 0 {
             self.arm_t3(now);
@@ -468,6 +482,14 @@ impl Path {
     /// Expiry of T3-rtx, if it runs.
     pub(crate) fn t3(&self) -> Option<Time> {
         self.t3
+    }
+
+    /// Returns whether T3-rtx runs longer than the RTO, with quick failover: it started before an RTT sample
+    /// ended the back-off.
+    pub(crate) fn awaits_backed_off_t3(&self, now: Time) -> bool {
+        self.fails_over_quickly()
+            && self.flight.size() > 0
+            && self.t3.is_some_and(|t3| t3 > now + self.rto.value())
     }
 
     /// Starts T3-rtx unless it runs (RFC 9260, section 6.3.2, R1).
@@ -494,11 +516,14 @@ impl Path {
         self.recovery_mut().cancel_detection();
     }
 
-    /// Records that all chunks in flight are marked for retransmission: there is no lowest one, and no RTT
-    /// sample from them (section 6.3.1, C5).
+    /// Records that all chunks in flight are marked for retransmission: there is no lowest one, no RTT sample
+    /// from them (section 6.3.1, C5), and nothing that could be acknowledged.
     pub(crate) fn on_flight_marked(&mut self) {
         self.flight.clear_earliest();
         self.rto.stop_timing();
+        if let Some(recovery) = self.used_recovery() {
+            recovery.end_silence_check();
+        }
     }
 
     /// Forgets the chunks sent here, which are all gone: the peer restarted.

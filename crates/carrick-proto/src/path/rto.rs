@@ -44,6 +44,11 @@ impl Rto {
         self.value
     }
 
+    /// RTTVAR; zero before the first measurement.
+    pub(super) fn rttvar(&self) -> Duration {
+        self.rttvar
+    }
+
     /// Takes an RTT sample (RFC 9260, section 6.3.1):
     ///
     /// 1. Set SRTT and RTTVAR from the first sample (C2), or smooth them (C3).
@@ -64,9 +69,16 @@ impl Rto {
         // 2.
         self.rttvar = self.rttvar.max(GRANULARITY);
         // 3.
-        let srtt = self.srtt.unwrap_or(rtt);
-        self.value = (srtt + self.rttvar * 4).clamp(config.timers.rto_min, config.timers.rto_max);
+        self.value = self.without_back_off(config);
         self.note_highest();
+    }
+
+    /// Returns the RTO of the last measurement, before any timeout; RTO.Initial without one.
+    pub(super) fn without_back_off(&self, config: &AssociationConfig) -> Duration {
+        let timers = &config.timers;
+        self.srtt.map_or(timers.rto_initial, |srtt| {
+            (srtt + self.rttvar * 4).clamp(timers.rto_min, timers.rto_max)
+        })
     }
 
     /// Returns the highest RTO that a measurement or a timeout has set since the last call, in whole microseconds

@@ -25,8 +25,8 @@ impl Sender {
     /// 1. Add the tail loss probe, or the retransmissions (RFC 9260, section 6.1, C).
     /// 2. Add new data, if the plan is for new data, or if all retransmissions are in the packet and cwnd
     ///    has room (section 6.1, A and B).
-    /// 3. Start T3-rtx if it does not run (section 6.3.2, R1), and the probe timer. Record the packet for
-    ///    congestion control.
+    /// 3. Start T3-rtx if it does not run (section 6.3.2, R1), the probe timer, and the check of a path on which
+    ///    nothing is acknowledged. Record the packet for congestion control.
     pub(crate) fn add_data(
         &mut self,
         plan: DataPacketPlan,
@@ -82,6 +82,9 @@ impl Sender {
         }
         if plan.new && !plan.probe {
             self.detector.arm_probe(path, cx.now, cx.config);
+        }
+        if self.watches_silence(cx.paths) {
+            cx.paths[plan.path].watch_silence(cx.now, cx.config);
         }
         true
     }

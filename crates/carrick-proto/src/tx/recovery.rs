@@ -224,7 +224,7 @@ impl Sender {
         config.research.policies.undo_spurious || self.detector.learns_from_duplicates()
     }
 
-    /// Expiry of the reordering timer or the probe timer of a path.
+    /// Next expiry of the timers of loss detection of a path.
     pub(crate) fn next_path_timeout(path: &Path) -> Option<Time> {
         path.recovery().next_timeout()
     }

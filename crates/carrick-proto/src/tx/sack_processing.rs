@@ -329,8 +329,12 @@ impl Sender {
 
     /// Restarts or stops T3-rtx and the probe timer of each path (RFC 9260, section 6.3.2, R2 and R3).
     fn restart_timers(&mut self, advanced: bool, cx: &mut SackContext<'_>) {
+        let watches = self.watches_silence(cx.paths);
         for path in cx.paths.iter_mut() {
             self.outstanding.update_earliest(path);
+            if watches && path.newly_acked().bytes > 0 {
+                path.end_silence(cx.now, cx.config);
+            }
             if path.flight().size() == 0 {
                 if let Some(recovery) = path.used_recovery() {
                     recovery.probe_mut().stop_timer();
@@ -349,6 +353,12 @@ impl Sender {
                 self.detector.arm_probe(path, cx.now, cx.config);
             }
         }
+    }
+
+    /// Returns whether paths are checked on which nothing is acknowledged: there are several, and probes may
+    /// leave before T3-rtx expires.
+    pub(super) fn watches_silence(&self, paths: &Paths) -> bool {
+        paths.len() > 1 && self.detector.sends_probes()
     }
 
     /// Updates the peer's window (RFC 9260, section 6.2.1, D ii). If a probed window has opened, the

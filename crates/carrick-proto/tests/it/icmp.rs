@@ -321,7 +321,7 @@ fn protocol_unreachable_is_ignored_while_peer_answers() {
     // Each packet that finds a full buffer is answered so, and then the buffer is read.
     for n in 0..10 {
         (0..50).for_each(|_| assert!(denied(&mut w)));
-        w.run(rto.saturating_sub(ms(1)));
+        w.run(rto * 3 / 4);
         assert!(denied(&mut w));
         p.data(&mut w, 0, n, b"here");
         w.run(rto);
@@ -418,4 +418,74 @@ fn unreachable_in_cookie_wait_waits_for_t1() {
     p.answer_init(&mut w, |b| b.state_cookie(b"cookie"));
     p.send(&mut w, |b| b.cookie_ack());
     assert_eq!(state_name(&w.stats(0, id)), "Established");
+}
+
+/// RFC 6951, section 5.5: the host of a killed peer answers each packet with "Port Unreachable".
+#[test]
+fn a_killed_peer_is_noticed_after_one_rto() {
+    let mut w = World::single(|c| *c = carrick_proto::AssociationConfig::modern());
+    let peer = Puppet {
+        encapsulation: Some(9899),
+        ..Puppet::new()
+    };
+    let (peer, id) = peer.connect(&mut w);
+    w.events(0);
+    peer.receive(&mut w);
+    w.send(0, id, 0, pattern(100));
+    let since = w.now;
+    let mut closed = None;
+    for _ in 0..2000 {
+        for packet in peer.receive(&mut w) {
+            let kind = IcmpKind::PortUnreachable;
+            icmp_with(&mut w, kind, packet.to(), &packet.bytes[..8], true);
+        }
+        let end = Event::Closed(CloseReason::ProtocolUnreachable);
+        if w.events(0).contains(&end) {
+            closed = Some(w.now - since);
+            break;
+        }
+        w.run(ms(1));
+    }
+    // T3-rtx of 1 s starts again with the tail loss probe, which leaves within 0.24 s.
+    let closed = closed.expect("the end");
+    assert!(closed >= secs(1) && closed <= ms(1240), "{closed:?}");
+}
+
+/// Kinds that make a set-up try its next address, over UDP.
+const REFUSALS: [IcmpKind; 3] = [
+    IcmpKind::PortUnreachable,
+    IcmpKind::ProtocolUnreachable,
+    IcmpKind::DestinationUnreachable,
+];
+
+/// RFC 9260, section 5.1: each address that the user gave is tried.
+#[test]
+fn a_setup_tries_its_next_address_at_once() {
+    for kind in REFUSALS {
+        let mut w = World::new();
+        let given = ["10.0.0.91", "10.0.0.92", "10.0.0.93"].map(ip);
+        w.begin_connect_with(&given, Some(9899));
+        let since = w.now;
+        w.run(ms(20));
+        let tried = |w: &World| -> Vec<IpAddr> {
+            w.log
+                .iter()
+                .filter(|p| p.has(ChunkType::INIT))
+                .map(SentPacket::to)
+                .collect()
+        };
+        for refused in 0..3 {
+            assert_eq!(tried(&w), given[..=refused]);
+            let init = w.log.last().unwrap().bytes.clone();
+            icmp_with(&mut w, kind, given[refused], &init[..20], true);
+            let closed = unreachable(&w.events(0));
+            let last = refused == 2 && !matches!(kind, IcmpKind::DestinationUnreachable);
+            assert_eq!(closed, last, "{kind:?} of {refused}");
+        }
+        assert!(w.now - since < ms(100), "without a timeout");
+        if matches!(kind, IcmpKind::DestinationUnreachable) {
+            w.run(ms(1500));
+            assert_eq!(tried(&w).len(), 4, "T1-init continues");
+        }
+    }
 }

@@ -39,6 +39,7 @@ mod protection;
 mod rate_reduction;
 mod reconfiguration;
 mod recovery;
+mod redundancy;
 mod regressions;
 mod repeated_fast_retransmit;
 mod robustness;

@@ -5,6 +5,7 @@
 mod missing_reports;
 mod prr;
 mod rack;
+mod silence_check;
 mod tail_loss_probe;
 mod undo;
 
@@ -14,6 +15,7 @@ pub use missing_reports::ReportsPerSack;
 pub(super) use prr::Reduction;
 pub(super) use rack::MIN_RTT_VALIDITY;
 pub(crate) use rack::{Delivery, Rack};
+use silence_check::SilenceCheck;
 pub(crate) use tail_loss_probe::{ProbeTransmission, TailLossProbe};
 use undo::Undo;
 
@@ -72,6 +74,7 @@ pub(crate) struct PathRecovery {
     rack: Rack,
     reports: PathReports,
     probe: TailLossProbe,
+    silence: SilenceCheck,
     undo: Undo,
     reduction: Option<Reduction>,
     phase: RecoveryPhase,
@@ -83,7 +86,7 @@ pub(crate) struct PathRecovery {
 
 portable_struct! {
     PathRecovery {
-        order, rack, reports, probe, undo, reduction, phase, reduced_at, forced,
+        order, rack, reports, probe, silence, undo, reduction, phase, reduced_at, forced,
     }
 }
 
@@ -98,6 +101,7 @@ impl PathRecovery {
             rack: Rack::new(),
             reports: PathReports::new(),
             probe: TailLossProbe::new(),
+            silence: SilenceCheck::IDLE,
             undo: Undo::new(),
             reduction: None,
             phase: RecoveryPhase::Open,
@@ -278,9 +282,15 @@ impl PathRecovery {
         self.undo.take_spurious()
     }
 
-    /// Next expiry of the reordering timer or the probe timer.
+    /// Next expiry of the reordering timer, the probe timer or the silence check.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        earliest(self.rack.timer(), self.probe.timer())
+        let detection = earliest(self.rack.timer(), self.probe.timer());
+        earliest(detection, self.silence.timer())
+    }
+
+    /// Ends the check of the path: nothing is in flight there any more.
+    pub(super) fn end_silence_check(&mut self) {
+        self.silence = SilenceCheck::IDLE;
     }
 
     /// Tail loss probe.

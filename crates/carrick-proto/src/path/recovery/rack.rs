@@ -138,6 +138,11 @@ impl Rack {
         };
     }
 
+    /// Minimum of the round-trip time in the last five to ten seconds.
+    pub(super) fn min_rtt(&self) -> Option<Duration> {
+        self.min_rtt.value()
+    }
+
     /// Expiry of the reordering timer.
     pub(crate) fn timer(&self) -> Option<Time> {
         self.timer

@@ -293,9 +293,14 @@ impl LossDetector {
         }
     }
 
+    /// Returns whether timers shorter than T3-rtx run for data in flight.
+    pub(super) fn sends_probes(&self) -> bool {
+        matches!(self, Self::Rack { probes: true })
+    }
+
     /// Restarts the probe timer of a path, with tail loss probes (RFC 8985, section 7.2).
     pub(super) fn arm_probe(&self, path: &mut Path, now: Time, config: &AssociationConfig) {
-        if matches!(self, Self::Rack { probes: true }) {
+        if self.sends_probes() {
             path.arm_probe(now, config);
         }
     }

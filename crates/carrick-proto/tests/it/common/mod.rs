@@ -559,6 +559,17 @@ impl World {
             .expect("connect")
     }
 
+    /// Starts to connect endpoint 0 to these addresses, in UDP to this port.
+    pub fn begin_connect_with(
+        &mut self,
+        peers: &[IpAddr],
+        encapsulation: Option<u16>,
+    ) -> AssociationId {
+        self.ends[0]
+            .connect(self.now, peers, port(1), encapsulation, self.config.clone())
+            .expect("connect")
+    }
+
     /// The association of an endpoint that has exactly one.
     pub fn association(&self, end: usize) -> AssociationId {
         let mut all = self.ends[end].associations();

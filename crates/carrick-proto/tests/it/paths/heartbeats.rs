@@ -149,8 +149,7 @@ fn unanswered_heartbeats_fail_the_path() {
         .filter(|p| p.to() == addresses(1)[1])
         .count();
     assert_eq!(misses, 6, "one more than Path.Max.Retrans");
-    let moved = Event::PathLocalAddressChanged(PathId(1));
-    assert_eq!(w.events(0), [Event::PathFailed(PathId(1)), moved]);
+    assert_eq!(w.events(0), [Event::PathFailed(PathId(1))]);
     assert_eq!(w.stats(0, a).error_count, 0, "an idle path does not count");
     // Heartbeats continue, the counter does not change.
     let errors = w.path(0, a, 1).error_count;

@@ -1,0 +1,286 @@
+//! Two hosts in two networks, one of which fails, with the recommended configuration: a packet leaves by the
+//! network of its destination, whatever its source is, and no message is late, lost or repeated.
+
+use crate::common;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use carrick_proto::{AssociationConfig, AssociationId, SendOptions, Time};
+use carrick_wire::ChunkType;
+use common::*;
+
+/// Time between two messages of a stream.
+const INTERVAL: u64 = 20;
+
+/// Two endpoints with two addresses each, which exchange a message each 20 ms in both directions.
+struct Pair {
+    w: World,
+    ids: [AssociationId; 2],
+    /// Networks that are cut, by the direction: packets of endpoint 0 and those of endpoint 1.
+    cut: Rc<Cell<[[bool; 2]; 2]>>,
+    next: [u32; 2],
+    received: [u32; 2],
+    sent_at: [Vec<Time>; 2],
+    /// Longest delay of a message since the last query.
+    longest: Duration,
+    /// Messages leave without Nagle's algorithm.
+    no_delay: bool,
+}
+
+fn recommended() -> AssociationConfig {
+    AssociationConfig::default().with(|c| c.paths.potentially_failed_max_retrans = Some(0))
+}
+
+impl Pair {
+    fn new(config: &AssociationConfig) -> Self {
+        let mut w = World::with(2, |_, c| c.association = config.clone());
+        w.config = config.clone();
+        let cut = Rc::new(Cell::new([[false; 2]; 2]));
+        let rule = Rc::clone(&cut);
+        w.rule(move |packet| {
+            let network = usize::from(packet.to() == addresses(1 - packet.from)[1]);
+            if rule.get()[packet.from][network] {
+                Verdict::Drop
+            } else {
+                Verdict::Pass
+            }
+        });
+        let (w, a, b) = w.connected();
+        let mut pair = Self {
+            w,
+            ids: [a, b],
+            cut,
+            next: [0; 2],
+            received: [0; 2],
+            sent_at: [Vec::new(), Vec::new()],
+            longest: Duration::ZERO,
+            no_delay: true,
+        };
+        pair.talk(ms(2000));
+        pair
+    }
+
+    /// Cuts or repairs a network in both directions.
+    fn set_cut(&mut self, network: usize, is_cut: bool) {
+        let mut cut = self.cut.get();
+        cut[0][network] = is_cut;
+        cut[1][network] = is_cut;
+        self.cut.set(cut);
+    }
+
+    /// Cuts or repairs a network for the packets of one endpoint.
+    fn set_cut_from(&mut self, end: usize, network: usize, is_cut: bool) {
+        let mut cut = self.cut.get();
+        cut[end][network] = is_cut;
+        self.cut.set(cut);
+    }
+
+    /// Exchanges messages for this long. Returns the longest delay of those that arrived.
+    fn talk(&mut self, duration: Duration) -> Duration {
+        self.longest = Duration::ZERO;
+        let until = self.w.now + duration;
+        while self.w.now < until {
+            for end in 0..2 {
+                let number = self.next[end];
+                self.next[end] += 1;
+                self.sent_at[end].push(self.w.now);
+                let mut payload = vec![0; 100];
+                payload[..4].copy_from_slice(&number.to_be_bytes());
+                let options = SendOptions {
+                    no_delay: self.no_delay,
+                    ..SendOptions::on_stream(0)
+                };
+                self.w.send_with(end, self.ids[end], options, payload);
+            }
+            for _ in 0..INTERVAL / 5 {
+                self.w.run(ms(5));
+                self.receive();
+            }
+        }
+        self.longest
+    }
+
+    /// Reads what arrived: each message once and in order.
+    fn receive(&mut self) {
+        for end in 0..2 {
+            for message in self.w.receive(end, self.ids[end]) {
+                let bytes = message.payload.into_bytes();
+                let number = u32::from_be_bytes(bytes[..4].try_into().unwrap());
+                assert_eq!(number, self.received[end], "each message once, in order");
+                self.received[end] += 1;
+                let sent = self.sent_at[1 - end][number as usize];
+                self.longest = self.longest.max(self.w.now - sent);
+            }
+        }
+    }
+
+    /// All messages have arrived.
+    fn assert_complete(&mut self) {
+        self.w.run(secs(2));
+        self.receive();
+        assert_eq!(self.received, [self.next[1], self.next[0]]);
+    }
+
+    /// Sources of the paths of an endpoint.
+    fn sources(&self, end: usize) -> Vec<std::net::IpAddr> {
+        let paths = (0..2).map(|path| self.w.path(end, self.ids[end], path));
+        let mut routes: Vec<_> = paths.map(|p| (p.remote, p.local.unwrap())).collect();
+        routes.sort_unstable();
+        routes.into_iter().map(|r| r.1).collect()
+    }
+}
+
+/// Longest delay of a message when a network fails: the silence limit of at most two round trips of 20 ms and two
+/// SACK delays of 200 ms, two round trips for the heartbeats, half a round trip for the data, and the 5 ms between
+/// two looks for messages.
+const FAILOVER: Duration = Duration::from_millis(40 + 400 + 40 + 10 + 5);
+
+/// The sequence of failures after which both paths depended on one network (RFC 9260, section 6.4: the source
+/// that the routes of the host select).
+#[test]
+fn networks_fail_and_return_in_any_order() {
+    for order in [[0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 1, 1]] {
+        let mut pair = Pair::new(&recommended());
+        for network in order {
+            pair.set_cut(network, true);
+            let late = pair.talk(secs(100));
+            assert!(late <= FAILOVER, "network {network} of {order:?}: {late:?}");
+            pair.set_cut(network, false);
+            let late = pair.talk(secs(60));
+            assert!(late <= FAILOVER, "its return in {order:?}: {late:?}");
+        }
+        pair.assert_complete();
+        for end in 0..2 {
+            assert_eq!(pair.sources(end), addresses(end));
+        }
+    }
+}
+
+/// The other network fails seconds after the first has returned, before a heartbeat was due there.
+#[test]
+fn a_network_that_has_just_returned_is_found() {
+    for pause in [0, 1, 5, 20] {
+        let mut pair = Pair::new(&recommended());
+        pair.set_cut(0, true);
+        pair.talk(secs(200));
+        pair.set_cut(0, false);
+        pair.talk(secs(pause));
+        pair.set_cut(1, true);
+        let late = pair.talk(secs(100));
+        assert!(late <= FAILOVER, "after {pause} s: {late:?}");
+        pair.assert_complete();
+    }
+}
+
+#[test]
+fn packets_of_one_direction_are_lost() {
+    for end in 0..2 {
+        let mut pair = Pair::new(&recommended());
+        pair.set_cut_from(end, 0, true);
+        let late = pair.talk(secs(100));
+        assert!(late <= FAILOVER, "packets of {end}: {late:?}");
+        pair.set_cut_from(end, 0, false);
+        pair.talk(secs(60));
+        pair.set_cut_from(1 - end, 1, true);
+        let late = pair.talk(secs(100));
+        assert!(late <= FAILOVER, "then those of {}: {late:?}", 1 - end);
+        pair.assert_complete();
+    }
+}
+
+/// Packets of endpoint 0 arrive by the first network only, those of endpoint 1 by the second: a path works from
+/// the first address of endpoint 0 to the first of endpoint 1 for as long as answers go to the second address.
+#[test]
+fn an_expedient_source_is_left_when_the_selected_one_works() {
+    let mut pair = Pair::new(&recommended());
+    pair.set_cut_from(0, 1, true);
+    pair.set_cut_from(1, 0, true);
+    pair.talk(secs(20));
+    let expedient = pair.sources(0);
+    assert_eq!(
+        expedient[0],
+        addresses(0)[1],
+        "the answers return by network 1"
+    );
+    let late = pair.talk(secs(10));
+    assert!(late <= FAILOVER, "{late:?}");
+    pair.set_cut(0, false);
+    pair.set_cut(1, false);
+    pair.talk(secs(60));
+    for end in 0..2 {
+        assert_eq!(pair.sources(end), addresses(end));
+    }
+    pair.assert_complete();
+}
+
+/// RFC 9260, section 8.3: while data waits and no path is usable, heartbeats follow the back-off of the RTO, at
+/// most HB.interval apart.
+#[test]
+fn the_first_network_to_return_is_used() {
+    for (dead, limit) in [(5, 4), (30, 17), (90, 32)] {
+        for network in 0..2 {
+            let mut pair = Pair::new(&recommended());
+            pair.set_cut(0, true);
+            pair.set_cut(1, true);
+            pair.talk(secs(dead));
+            pair.set_cut(network, false);
+            let late = pair.talk(secs(100));
+            let after = late - secs(dead).min(late);
+            assert!(after <= secs(limit), "{network} after {dead} s: {after:?}");
+            pair.assert_complete();
+        }
+    }
+}
+
+#[test]
+fn paths_without_losses_are_not_checked() {
+    for no_delay in [false, true] {
+        let mut pair = Pair::new(&recommended());
+        pair.no_delay = no_delay;
+        pair.w.log.clear();
+        pair.talk(secs(60));
+        for end in 0..2 {
+            let stats = pair.w.stats(end, pair.ids[end]).counters;
+            assert_eq!(
+                stats.fast_retransmissions + stats.timeout_retransmissions,
+                0
+            );
+            let to_first = |p: &&SentPacket| p.to() == addresses(1 - end)[0];
+            let heartbeats = pair.w.sent(end, ChunkType::HEARTBEAT);
+            assert_eq!(heartbeats.into_iter().filter(to_first).count(), 0);
+        }
+    }
+}
+
+/// Needless checks and failovers on a path that loses 1 % of its packets are rare, and harm no message.
+#[test]
+fn a_path_with_losses_is_kept() {
+    let mut pair = Pair::new(&recommended());
+    let mut state = 1_u64;
+    pair.w.rule(move |_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        if state >> 33 & 127 == 0 {
+            Verdict::Drop
+        } else {
+            Verdict::Pass
+        }
+    });
+    pair.w.log.clear();
+    let late = pair.talk(secs(300));
+    assert!(late <= FAILOVER, "{late:?}");
+    let on_second = pair
+        .w
+        .sent(0, ChunkType::DATA)
+        .iter()
+        .filter(|p| p.to() == addresses(1)[1])
+        .count();
+    assert!(
+        on_second * 1000 < pair.w.data_sent(0),
+        "{on_second} packets"
+    );
+    pair.assert_complete();
+}
