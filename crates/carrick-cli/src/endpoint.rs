@@ -47,8 +47,7 @@ pub(crate) struct EndpointArguments {
     pub(crate) association: AssociationArguments,
 }
 
-/// Protocol parameters. The defaults are those of RFC 9260, with the loss recovery, congestion control and
-/// buffers of `AssociationConfig::modern`.
+/// Protocol parameters. The defaults are those of `AssociationConfig::modern`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Protocol parameters")]
 pub(crate) struct AssociationArguments {

@@ -204,8 +204,9 @@ pub struct PathConfig {
     pub association_max_retrans: u32,
     /// Path.Max.Retrans: consecutive errors of a path after which it becomes inactive. Default: 5.
     pub path_max_retrans: u32,
-    /// PotentiallyFailed.Max.Retrans of RFC 7829: consecutive errors after which data leaves a path; 0
-    /// means after the first error. `None`, the default, means the failover of RFC 9260.
+    /// PotentiallyFailed.Max.Retrans of RFC 7829: consecutive errors above which data leaves a path; 0
+    /// means after the first error. `None` means the failover of RFC 9260. Default: 0, which RFC 7829,
+    /// section 3 recommends; `None` in [`AssociationConfig::rfc9260`].
     pub potentially_failed_max_retrans: Option<u32>,
     /// Primary.Switchover.Max.Retrans of RFC 7829: consecutive errors after which another path becomes
     /// the primary path permanently. `None`, the default, means that data returns to the primary path
@@ -458,7 +459,7 @@ impl Default for PathConfig {
             max_paths: 16,
             association_max_retrans: 10,
             path_max_retrans: 5,
-            potentially_failed_max_retrans: None,
+            potentially_failed_max_retrans: Some(0),
             primary_switchover_max_retrans: None,
             expose_potentially_failed: true,
             heartbeat: true,
@@ -539,7 +540,10 @@ impl AssociationConfig {
     pub fn rfc9260() -> Self {
         Self {
             timers: TimerConfig::default(),
-            paths: PathConfig::default(),
+            paths: PathConfig {
+                potentially_failed_max_retrans: None,
+                ..PathConfig::default()
+            },
             mtu: MtuConfig::default(),
             buffers: BufferConfig {
                 max_receive_buffer: None,
@@ -562,10 +566,11 @@ impl AssociationConfig {
     }
 
     /// Returns the recommended configuration, which is also the [`Default`]: [`Policies::modern`],
-    /// buffers that grow with the transfer up to 64 MiB, bursts of up to ten packets, and the extensions
-    /// without cost. Everything else is as in [`Self::rfc9260`].
+    /// quick failover (RFC 7829), buffers that grow with the transfer up to 64 MiB, bursts of up to ten
+    /// packets, and the extensions without cost. Everything else is as in [`Self::rfc9260`].
     pub fn modern() -> Self {
         Self {
+            paths: PathConfig::default(),
             buffers: BufferConfig::default(),
             transmission: TransmissionConfig::default(),
             extensions: Extensions {
@@ -824,6 +829,10 @@ mod tests {
         let config = AssociationConfig::modern();
         assert_eq!(config.validate(), Ok(()));
         assert_eq!(config.research.policies.congestion.name(), "cubic");
+        // RFC 7829, section 3.
+        assert_eq!(config.paths.potentially_failed_max_retrans, Some(0));
+        let rfc9260 = AssociationConfig::rfc9260().paths;
+        assert_eq!(rfc9260.potentially_failed_max_retrans, None);
         let too_much = config.with(|c| c.buffers.max_receive_buffer = Some(1 << 32));
         assert!(too_much.validate().is_err());
         let mut no_reports = AssociationConfig::modern();

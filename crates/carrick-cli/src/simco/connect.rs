@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use carrick::AssociationConfig;
 use carrick_simco::PORT;
 use carrick_simco::agent::{AgentSettings, Credentials};
 use carrick_simco::session::Identity;
@@ -136,7 +137,10 @@ impl ConnectArguments {
     }
 
     fn sctp(&self, addresses: Vec<IpAddr>, port: u16) -> SctpTarget {
-        let mut association = carrick_simco_net::transport::sctp::association(self.streams);
+        let mut association = carrick_simco_net::transport::sctp::association(
+            AssociationConfig::default(),
+            self.streams,
+        );
         if let Some(rto_min) = self.rto_min {
             association.timers.rto_min = rto_min;
             association.timers.rto_initial = association.timers.rto_initial.max(rto_min);
