@@ -290,6 +290,12 @@ pub struct MtuConfig {
     /// Path MTU discovery by probes (RFC 8899). A path then starts with its `base_mtu` instead of
     /// `path_mtu`. `None`, the default, disables it.
     pub path_mtu_discovery: Option<PathMtuDiscovery>,
+    /// Detects that a path drops large packets without ICMP messages, also without path MTU discovery
+    /// (RFC 9260, section 7.3; RFC 8899, section 4.3): if T3-rtx expires with packets above 1200 bytes (1280 on
+    /// IPv6), and then a probe of the MTU is lost although a heartbeat is acknowledged, packets have that size, and
+    /// sizes up to `path_mtu` are probed. Until a packet for data is acknowledged, new data avoids the path. No
+    /// probe is sent before a timeout. Default: `true`; `false` in [`AssociationConfig::rfc9260`].
+    pub black_hole_detection: bool,
     /// Bytes that a lower layer adds to each packet besides IP and UDP headers, such as the record layer
     /// of DTLS (RFC 8261), at most 256. Default: 0.
     pub lower_overhead: usize,
@@ -303,7 +309,7 @@ pub struct MtuConfig {
 
 portable_struct! {
     MtuConfig {
-        path_mtu, path_mtu_discovery, lower_overhead, max_payload, fragment,
+        path_mtu, path_mtu_discovery, black_hole_detection, lower_overhead, max_payload, fragment,
     }
 }
 
@@ -480,6 +486,7 @@ impl Default for MtuConfig {
         Self {
             path_mtu: 1500,
             path_mtu_discovery: None,
+            black_hole_detection: true,
             lower_overhead: 0,
             max_payload: None,
             fragment: true,
@@ -544,7 +551,10 @@ impl AssociationConfig {
                 potentially_failed_max_retrans: None,
                 ..PathConfig::default()
             },
-            mtu: MtuConfig::default(),
+            mtu: MtuConfig {
+                black_hole_detection: false,
+                ..MtuConfig::default()
+            },
             buffers: BufferConfig {
                 max_receive_buffer: None,
                 max_send_buffer: None,
@@ -566,11 +576,12 @@ impl AssociationConfig {
     }
 
     /// Returns the recommended configuration, which is also the [`Default`]: [`Policies::modern`],
-    /// quick failover (RFC 7829), buffers that grow with the transfer up to 64 MiB, bursts of up to ten
+    /// quick failover (RFC 7829), detection of black holes for large packets, buffers that grow with the transfer up to 64 MiB, bursts of up to ten
     /// packets, and the extensions without cost. Everything else is as in [`Self::rfc9260`].
     pub fn modern() -> Self {
         Self {
             paths: PathConfig::default(),
+            mtu: MtuConfig::default(),
             buffers: BufferConfig::default(),
             transmission: TransmissionConfig::default(),
             extensions: Extensions {

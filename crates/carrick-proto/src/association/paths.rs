@@ -92,7 +92,7 @@ impl Association {
             HeartbeatAnswer::Measured => self.trace.record(cx.now, TraceEvent::rto_of(path)),
             HeartbeatAnswer::Probe => {}
         }
-        if path.update_mtu_after_heartbeat_ack(cx.now) {
+        if path.update_mtu_after_heartbeat_ack(cx.now, nonce) {
             self.resend_oversized(id, cx.now);
         }
         // Step 2.
