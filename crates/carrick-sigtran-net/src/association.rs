@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick::{
-    AddressEvent, Association, AssociationConfig, Config, Event, Events, Message, Notification,
-    PathId, Ppid, RecvHalf, SendHalf, SendOptions, StreamId,
+    AddressEvent, Association, Config, Event, Events, Message, Notification, PathId, Ppid,
+    RecvHalf, SendHalf, SendOptions, StreamId,
 };
 use carrick_sigtran::m2pa;
 use tokio::sync::{Notify, mpsc};

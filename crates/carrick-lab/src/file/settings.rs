@@ -28,6 +28,7 @@ impl Settings {
         let mut all = Self(vec![
             ("rfc9260".into(), AssociationConfig::rfc9260()),
             ("modern".into(), AssociationConfig::modern()),
+            ("signaling".into(), AssociationConfig::signaling()),
         ]);
         for (name, section) in root.tables("settings")? {
             if all.0.iter().any(|(known, _)| known == name) {

@@ -49,7 +49,7 @@ fn thresholds(failed: u32, potentially: Option<u32>, switchover: Option<u32>) ->
 
 /// RFC 7829, section 3: PotentiallyFailed.Max.Retrans 0 is recommended.
 #[test]
-fn the_recommended_configuration_fails_over_at_the_first_timeout() {
+fn modern_fails_over_at_the_first_timeout() {
     let mut w = World::new();
     w.config = AssociationConfig::modern();
     let (mut w, a, _) = w.connected();
