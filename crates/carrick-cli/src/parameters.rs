@@ -42,6 +42,10 @@ pub(crate) enum ParameterPlace {
     /// Option of the command line.
     CommandLine,
     /// Key of a file.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "for the daemon's configuration")
+    )]
     File,
 }
 
@@ -188,6 +192,7 @@ fn discovery(interval: Duration) -> PathMtuDiscovery {
 /// Preset, and the parameters that differ from it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[command(next_help_heading = "Protocol parameters")]
 pub(crate) struct Parameters {
     /// Values from which the other parameters start: recommended; signaling, for private networks with round
     /// trips below 50 ms; rfc9260, without extensions [default: recommended].
@@ -282,7 +287,7 @@ impl Parameters {
         self.preset.unwrap_or_default().config()
     }
 
-    /// Sets the parameters that are given. RTO.Initial stays between RTO.Min and RTO.Max unless it is given.
+    /// Sets the parameters that are given. RTO.Initial does not exceed RTO.Max unless it is given.
     pub(crate) fn apply(&self, config: &mut AssociationConfig) {
         let timers = &mut config.timers;
         set(&mut timers.rto_min, self.rto_min);
