@@ -49,7 +49,7 @@ class Host:
     def start_daemon(self, options):
         path = os.path.join(self.directory, f"{self.side}-daemon.toml")
         with open(path, "w", encoding="utf-8") as file:
-            file.write("[protocol]\nauthentication = true\n")  # for DTLS
+            file.write("[defaults]\nauth-enable = true\n")  # for DTLS
         daemon = Program(self, "daemon", [self.carrick, "daemon", "--socket", self.socket, "--config", path, *options])
         daemon.wait_for_output("serving")
 

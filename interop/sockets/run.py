@@ -31,7 +31,7 @@ DIFFERENCES = os.path.join(HERE, "differences.toml")
 TIME_LIMIT = 900  # seconds of a run
 CARRICK = os.path.abspath(os.path.join(HERE, "../../target/debug/carrick"))
 # What the guest enables (kernel/init.py) and Carrick does not by default.
-EXTENSIONS = ["authentication", "dynamic-addresses", "dynamic-addresses-without-authentication"]
+EXTENSIONS = ["auth", "addip", "addip-noauth"]
 # The network of a run, beside 127.0.0.1 and ::1. 192.0.2.2 is a neighbour that does not answer.
 NETWORK = [
     ["ip", "address", "add", "127.0.0.2/8", "dev", "lo"],
@@ -192,7 +192,7 @@ def main():
     only = [name for name in options.only.split(",") if name]
     arguments = ["-j", str(options.jobs), *only]
     if options.carrick and not options.prefix:
-        options.prefix = [CARRICK, "run", *(f"--enable={name}" for name in EXTENSIONS), "--"]
+        options.prefix = [CARRICK, "run", *(f"--{name}-enable" for name in EXTENSIONS), "--"]
         if not os.path.exists(CARRICK):
             raise Missing("target/debug/carrick is missing; run cargo build -p carrick-cli -p carrick-preload")
     if options.store + options.check + bool(options.prefix) != 1 or options.store and only:

@@ -16,6 +16,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use crate::failure::Failure;
+use crate::parameters::{ParameterPlace, Parameters, set, validate};
 use crate::runtime::until_signal;
 use crate::units;
 
@@ -47,35 +48,12 @@ pub(crate) struct EndpointArguments {
     pub(crate) association: AssociationArguments,
 }
 
-/// Protocol parameters. The defaults are those of RFC 9260, with the loss recovery, congestion control and
-/// buffers of `AssociationConfig::modern`.
+/// Protocol parameters.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Protocol parameters")]
 pub(crate) struct AssociationArguments {
-    /// Retransmission timeout before the first measurement (RTO.Initial).
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    rto_initial: Option<Duration>,
-    /// Minimum retransmission timeout (RTO.Min).
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    rto_min: Option<Duration>,
-    /// Maximum retransmission timeout (RTO.Max).
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    rto_max: Option<Duration>,
-    /// Max.Burst: maximum number of packets sent in response to one SACK [default: 10].
-    #[arg(long, value_name = "N")]
-    max_burst: Option<u32>,
-    /// Consecutive timeouts after which a path is inactive (Path.Max.Retrans).
-    #[arg(long, value_name = "N")]
-    path_max_retrans: Option<u32>,
-    /// Consecutive timeouts after which the association ends (Association.Max.Retrans).
-    #[arg(long, value_name = "N")]
-    association_max_retrans: Option<u32>,
-    /// Interval of heartbeats on an idle path (HB.interval).
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    hb_interval: Option<Duration>,
-    /// Maximum delay of a SACK (SACK.Delay).
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    sack_delay: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) parameters: Parameters,
     /// Size of the receive buffer, advertised as `a_rwnd` [default: grows as needed].
     #[arg(long, value_name = "BYTES", value_parser = units::length)]
     receive_buffer: Option<usize>,
@@ -137,20 +115,13 @@ impl MultipathControl {
 
 impl AssociationArguments {
     /// Returns the parameters of associations with this number of outbound streams.
-    pub(crate) fn config(&self, outbound_streams: u16) -> AssociationConfig {
-        let mut config =
-            AssociationConfig::modern().with(|c| c.streams.outbound_streams = outbound_streams);
-        set(&mut config.timers.rto_initial, self.rto_initial);
-        set(&mut config.timers.rto_min, self.rto_min);
-        set(&mut config.timers.rto_max, self.rto_max);
-        set(&mut config.transmission.max_burst, self.max_burst);
-        set(&mut config.paths.path_max_retrans, self.path_max_retrans);
-        set(
-            &mut config.paths.association_max_retrans,
-            self.association_max_retrans,
-        );
-        set(&mut config.paths.hb_interval, self.hb_interval);
-        set(&mut config.timers.sack_delay, self.sack_delay);
+    ///
+    /// # Errors
+    /// Names the option whose value is out of its range.
+    pub(crate) fn config(&self, outbound_streams: u16) -> Result<AssociationConfig, Failure> {
+        let mut config = self.parameters.base();
+        config.streams.outbound_streams = outbound_streams;
+        self.parameters.apply(&mut config);
         // A given size is fixed.
         if let Some(bytes) = self.receive_buffer {
             config.buffers.receive_buffer = bytes;
@@ -169,17 +140,8 @@ impl AssociationArguments {
             &mut config.research.policies.congestion,
             self.congestion.as_deref().and_then(algorithm),
         );
-        // RTO.Initial follows a changed limit unless it is given.
-        if self.rto_initial.is_none() {
-            config.timers.rto_initial = config.timers.rto_initial.min(config.timers.rto_max);
-        }
-        config
-    }
-}
-
-fn set<T>(parameter: &mut T, given: Option<T>) {
-    if let Some(value) = given {
-        *parameter = value;
+        validate(&config, ParameterPlace::CommandLine).map_err(Failure::Usage)?;
+        Ok(config)
     }
 }
 
@@ -202,7 +164,7 @@ impl EndpointArguments {
             .config(self.bind.clone(), DEFAULT_ENCAPSULATION_PORT)
             .port(port)
             .shards(shards)
-            .association(self.association.config(outbound_streams));
+            .association(self.association.config(outbound_streams)?);
         self.open(config)
     }
 
@@ -212,7 +174,7 @@ impl EndpointArguments {
         peers: &[IpAddr],
         outbound_streams: u16,
     ) -> Result<OpenedEndpoint, Failure> {
-        let association = self.association.config(outbound_streams);
+        let association = self.association.config(outbound_streams)?;
         self.open_towards_with(peers, |config| config.association(association))
     }
 

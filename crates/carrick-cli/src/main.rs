@@ -25,6 +25,7 @@ mod live;
 #[cfg(any(target_os = "linux", feature = "simco"))]
 mod log;
 mod mtp;
+mod parameters;
 mod perf;
 mod progress;
 mod reproduce;

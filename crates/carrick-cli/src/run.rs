@@ -17,9 +17,10 @@ use nix::unistd::{Pid, mkdtemp};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::daemon::{NetworkArguments, ProtocolArguments, not_started};
+use crate::daemon::{NetworkArguments, not_started};
 use crate::executable::{self, Linkage};
 use crate::failure::Failure;
+use crate::parameters::Parameters;
 use crate::{runtime, sctp_library};
 
 /// Name of the preload library.
@@ -40,7 +41,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// programs get them by a preload library, and libsctp.so.1 where it is not installed; this command
 /// supervises statically linked ones by seccomp, until their descendants have ended as well. If no daemon answers,
 /// it serves the program itself, until the program has ended and its messages are delivered, or for 5 more
-/// seconds; options of the network and of extensions apply then. Exit code: that of the program, or 128 and the number of the signal that ended it; 1: the
+/// seconds; options of the network and of the protocol apply then. Exit code: that of the program, or 128 and the number of the signal that ended it; 1: the
 /// program could not be run; 2: invalid command line.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -54,7 +55,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     network: NetworkArguments,
     #[command(flatten)]
-    protocol: ProtocolArguments,
+    parameters: Parameters,
     /// Program and its arguments.
     #[arg(
         value_name = "PROGRAM",
@@ -302,7 +303,7 @@ async fn serve_in(
     mechanism: &Mechanism,
     directory: &Path,
 ) -> Result<ExitStatus, Failure> {
-    let mut config = arguments.network.config(&arguments.protocol)?;
+    let mut config = arguments.network.config(&arguments.parameters)?;
     config.socket = directory.join("socket");
     config.linger = LINGER;
     // One user alone.

@@ -1,7 +1,8 @@
 //! `carrick stp`: signal transfer point and signalling gateway.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use carrick::Preset;
 use carrick_sigtran_net::stp::{ConfigError, Stp, StpConfig, StpError};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -9,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::endpoint;
 use crate::failure::Failure;
 use crate::log::{self, LogFormat, info, warn};
+use crate::parameters::preset;
 use crate::runtime::{self, HangUp};
 
 /// One thread drives the associations, the other one routes.
@@ -30,13 +32,17 @@ pub(crate) struct Arguments {
     /// Check the configuration and exit.
     #[arg(long)]
     check: bool,
+    /// Parameters of all associations: recommended; signaling, for private networks with round trips below
+    /// 50 ms; rfc9260, without extensions [default: that of the configuration, or recommended].
+    #[arg(long, value_name = "NAME", value_parser = preset)]
+    preset: Option<Preset>,
     /// Format of the log on stderr [default: that of the configuration, or text].
     #[arg(long, value_name = "FORMAT")]
     log: Option<LogFormat>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let config = StpConfig::read(&arguments.config).map_err(|error| not_read(&error))?;
+    let config = read(arguments).map_err(|error| not_read(&error))?;
     if arguments.check {
         println!("{}: configuration is valid", arguments.config.display());
         return Ok(());
@@ -44,6 +50,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     set_log(arguments, &config);
     let work = serve(arguments, config);
     runtime::run_on_threads(THREADS, HangUp::Handled, work).map_err(log::logged)
+}
+
+/// Reads the configuration; the options precede it.
+fn read(arguments: &Arguments) -> Result<StpConfig, ConfigError> {
+    let mut config = StpConfig::read(&arguments.config)?;
+    if let Some(preset) = arguments.preset {
+        config.set_preset(preset);
+    }
+    Ok(config)
 }
 
 fn set_log(arguments: &Arguments, config: &StpConfig) {
@@ -108,8 +123,7 @@ async fn serve(arguments: &Arguments, config: StpConfig) -> Result<(), Failure> 
 
 /// Reloads the configuration. An invalid one changes nothing.
 async fn reload(arguments: &Arguments, stp: &Stp) {
-    let path: &Path = &arguments.config;
-    let config = match StpConfig::read(path) {
+    let config = match read(arguments) {
         Ok(config) => config,
         Err(error) => {
             if let Failure::Run(why) = not_read(&error) {

@@ -608,12 +608,7 @@ fn continued(
         return Err(incomplete());
     }
     driver.owns_path = owns_path;
-    Ok(Daemon {
-        driver,
-        socket,
-        metrics,
-        is_successor: true,
-    })
+    Ok(Daemon::new(driver, socket, metrics, true))
 }
 
 /// Reads the state in a file.

@@ -59,10 +59,11 @@ use rustix::net::{
     getsockname, listen, recv, send, socket_with,
 };
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 pub use capture::{Capture, CaptureFilter};
 pub use carrick_ipc::CapturedPacket;
-pub use carrick_sockets::ReservedPorts;
+pub use carrick_sockets::{Config as SocketsConfig, ReservedPorts};
 use driver::Driver;
 use statistics::MetricsServer;
 
@@ -312,10 +313,28 @@ pub enum DaemonEnd {
     },
 }
 
+/// Changes the parameters of later associations of a daemon ([`Daemon::defaults`]).
+#[derive(Clone, Debug)]
+pub struct Defaults(mpsc::Sender<AssociationConfig>);
+
+impl Defaults {
+    /// Changes the parameters, as [`carrick_sockets::Sockets::set_default_association`] does.
+    ///
+    /// # Errors
+    /// Returns the first parameter that is out of its range; nothing changes.
+    pub async fn set(&self, config: AssociationConfig) -> Result<(), carrick_proto::ConfigError> {
+        config.validate()?;
+        // Without a receiver the daemon has ended.
+        let _ = self.0.send(config).await;
+        Ok(())
+    }
+}
+
 /// A daemon whose sockets are open.
 #[derive(Debug)]
 pub struct Daemon {
     driver: Box<Driver>,
+    defaults: (Defaults, mpsc::Receiver<AssociationConfig>),
     socket: PathBuf,
     metrics: Option<MetricsServer>,
     is_successor: bool,
@@ -382,12 +401,28 @@ impl Daemon {
         let driver = Driver::new(config, network, sockets, control);
         let mut driver = Box::new(driver.map_err(|error| DaemonError::System(error.into()))?);
         driver.owns_path = owns_path;
-        Ok(Self {
+        Ok(Self::new(driver, socket, listener, false))
+    }
+
+    fn new(
+        driver: Box<Driver>,
+        socket: PathBuf,
+        metrics: Option<MetricsServer>,
+        is_successor: bool,
+    ) -> Self {
+        let (changes, changed) = mpsc::channel(1);
+        Self {
             driver,
+            defaults: (Defaults(changes), changed),
             socket,
-            metrics: listener,
-            is_successor: false,
-        })
+            metrics,
+            is_successor,
+        }
+    }
+
+    /// Returns a handle that changes the parameters of later associations while the daemon runs.
+    pub fn defaults(&self) -> Defaults {
+        self.defaults.0.clone()
     }
 
     /// Continues the sockets of all programs from the daemon on the control socket, which then ends: no association
@@ -453,6 +488,10 @@ impl Daemon {
             if !stopped && let Poll::Ready(request) = stop.as_mut().poll(cx) {
                 stopped = true;
                 self.driver.stop(request);
+            }
+            while let Poll::Ready(Some(association)) = self.defaults.1.poll_recv(cx) {
+                // Checked by `Defaults::set`.
+                let _ = self.driver.sockets.set_default_association(association);
             }
             self.driver.poll(cx)
         })

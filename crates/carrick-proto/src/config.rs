@@ -204,8 +204,9 @@ pub struct PathConfig {
     pub association_max_retrans: u32,
     /// Path.Max.Retrans: consecutive errors of a path after which it becomes inactive. Default: 5.
     pub path_max_retrans: u32,
-    /// PotentiallyFailed.Max.Retrans of RFC 7829: consecutive errors after which data leaves a path; 0
-    /// means after the first error. `None`, the default, means the failover of RFC 9260.
+    /// PotentiallyFailed.Max.Retrans of RFC 7829: consecutive errors above which data leaves a path; 0
+    /// means after the first error. `None` means the failover of RFC 9260. Default: 0, which RFC 7829,
+    /// section 3 recommends; `None` in [`AssociationConfig::rfc9260`].
     pub potentially_failed_max_retrans: Option<u32>,
     /// Primary.Switchover.Max.Retrans of RFC 7829: consecutive errors after which another path becomes
     /// the primary path permanently. `None`, the default, means that data returns to the primary path
@@ -289,6 +290,12 @@ pub struct MtuConfig {
     /// Path MTU discovery by probes (RFC 8899). A path then starts with its `base_mtu` instead of
     /// `path_mtu`. `None`, the default, disables it.
     pub path_mtu_discovery: Option<PathMtuDiscovery>,
+    /// Detects that a path drops large packets without ICMP messages, also without path MTU discovery
+    /// (RFC 9260, section 7.3; RFC 8899, section 4.3): if T3-rtx expires with packets above 1200 bytes (1280 on
+    /// IPv6), and then a probe of the MTU is lost although a heartbeat is acknowledged, packets have that size, and
+    /// sizes up to `path_mtu` are probed. Until a packet for data is acknowledged, new data avoids the path. No
+    /// probe is sent before a timeout. Default: `true`; `false` in [`AssociationConfig::rfc9260`].
+    pub black_hole_detection: bool,
     /// Bytes that a lower layer adds to each packet besides IP and UDP headers, such as the record layer
     /// of DTLS (RFC 8261), at most 256. Default: 0.
     pub lower_overhead: usize,
@@ -302,7 +309,7 @@ pub struct MtuConfig {
 
 portable_struct! {
     MtuConfig {
-        path_mtu, path_mtu_discovery, lower_overhead, max_payload, fragment,
+        path_mtu, path_mtu_discovery, black_hole_detection, lower_overhead, max_payload, fragment,
     }
 }
 
@@ -458,7 +465,7 @@ impl Default for PathConfig {
             max_paths: 16,
             association_max_retrans: 10,
             path_max_retrans: 5,
-            potentially_failed_max_retrans: None,
+            potentially_failed_max_retrans: Some(0),
             primary_switchover_max_retrans: None,
             expose_potentially_failed: true,
             heartbeat: true,
@@ -479,6 +486,7 @@ impl Default for MtuConfig {
         Self {
             path_mtu: 1500,
             path_mtu_discovery: None,
+            black_hole_detection: true,
             lower_overhead: 0,
             max_payload: None,
             fragment: true,
@@ -539,8 +547,14 @@ impl AssociationConfig {
     pub fn rfc9260() -> Self {
         Self {
             timers: TimerConfig::default(),
-            paths: PathConfig::default(),
-            mtu: MtuConfig::default(),
+            paths: PathConfig {
+                potentially_failed_max_retrans: None,
+                ..PathConfig::default()
+            },
+            mtu: MtuConfig {
+                black_hole_detection: false,
+                ..MtuConfig::default()
+            },
             buffers: BufferConfig {
                 max_receive_buffer: None,
                 max_send_buffer: None,
@@ -562,10 +576,12 @@ impl AssociationConfig {
     }
 
     /// Returns the recommended configuration, which is also the [`Default`]: [`Policies::modern`],
-    /// buffers that grow with the transfer up to 64 MiB, bursts of up to ten packets, and the extensions
-    /// without cost. Everything else is as in [`Self::rfc9260`].
+    /// quick failover (RFC 7829), detection of black holes for large packets, buffers that grow with the transfer up to 64 MiB, bursts of up to ten
+    /// packets, and the extensions without cost. Everything else is as in [`Self::rfc9260`].
     pub fn modern() -> Self {
         Self {
+            paths: PathConfig::default(),
+            mtu: MtuConfig::default(),
             buffers: BufferConfig::default(),
             transmission: TransmissionConfig::default(),
             extensions: Extensions {
@@ -824,6 +840,10 @@ mod tests {
         let config = AssociationConfig::modern();
         assert_eq!(config.validate(), Ok(()));
         assert_eq!(config.research.policies.congestion.name(), "cubic");
+        // RFC 7829, section 3.
+        assert_eq!(config.paths.potentially_failed_max_retrans, Some(0));
+        let rfc9260 = AssociationConfig::rfc9260().paths;
+        assert_eq!(rfc9260.potentially_failed_max_retrans, None);
         let too_much = config.with(|c| c.buffers.max_receive_buffer = Some(1 << 32));
         assert!(too_much.validate().is_err());
         let mut no_reports = AssociationConfig::modern();

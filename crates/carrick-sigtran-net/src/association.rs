@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick::{
-    AddressEvent, Association, AssociationConfig, Config, Event, Events, Message, Notification,
-    PathId, Ppid, RecvHalf, SendHalf, SendOptions, StreamId,
+    AddressEvent, Association, Config, Event, Events, Message, Notification, PathId, Ppid,
+    RecvHalf, SendHalf, SendOptions, StreamId,
 };
 use carrick_sigtran::m2pa;
 use tokio::sync::{Notify, mpsc};
@@ -32,28 +32,18 @@ const MAX_MANAGEMENT: usize = 1024;
 /// Time limit of the graceful end of an association.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// RTO.Min. Signalling must fail over within a second (RFC 4166 leaves the value to the network).
-const RTO_MIN: Duration = Duration::from_millis(200);
-
-/// RTO.Max, low so that a repaired path is used soon.
-const RTO_MAX: Duration = Duration::from_secs(5);
-
 /// Queues of crate `carrick` for each association, in bytes.
 const TRANSPORT_QUEUE: usize = 1 << 20;
 
-/// Sets the association parameters of SIGTRAN in the configuration of an endpoint: streams in each direction, at least 2,
-/// because stream 0 is for management alone (RFC 4666, section 1.4.7). Small messages are sent at once, and the first
-/// timeout moves traffic to another path (RFC 7829).
+/// Changes the association parameters in the configuration of an endpoint for SIGTRAN: streams in each direction, at
+/// least 2, because stream 0 is for management alone (RFC 4666, section 1.4.7), and small messages are sent at once.
+/// All other parameters stay as they are.
 pub fn endpoint_config(config: Config, streams: u16) -> Config {
     let streams = streams.max(2);
-    let association = AssociationConfig::modern().with(|c| {
+    let association = config.association.clone().with(|c| {
         c.streams.outbound_streams = streams;
         c.streams.max_inbound_streams = streams;
         c.transmission.nagle = false;
-        c.timers.rto_min = RTO_MIN;
-        c.timers.rto_max = RTO_MAX;
-        c.timers.rto_initial = c.timers.rto_initial.min(RTO_MAX);
-        c.paths.potentially_failed_max_retrans = Some(0);
     });
     let mut config = config.linger(LINGER).association(association);
     config.send_queue = TRANSPORT_QUEUE;

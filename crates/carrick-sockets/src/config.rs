@@ -85,13 +85,19 @@ impl Config {
         }
     }
 
-    /// Returns the parameters with which sockets are created by default: those of
-    /// [`AssociationConfig::default`], but as on Linux a path is potentially failed after one timeout,
-    /// which RFC 7829, section 3 recommends, this state is not exposed, and no requests of the peer to change
-    /// streams are granted (RFC 6525, section 6.3.1).
+    /// Returns the parameters with which sockets are created by default: [`AssociationConfig::default`]
+    /// [for programs](Self::for_programs).
     pub fn default_association() -> AssociationConfig {
-        AssociationConfig::default().with(|c| {
-            c.paths.potentially_failed_max_retrans = Some(0);
+        Self::for_programs(AssociationConfig::default())
+    }
+
+    /// Returns parameters with two differences, because programs for Linux expect them. The
+    /// potentially failed state is not exposed (`net.sctp.pf_expose` is unset), since a program that does not
+    /// know `SCTP_ADDR_POTENTIALLY_FAILED` would take it for a failure. No requests of the peer to
+    /// change streams are granted until the program sets `SCTP_ENABLE_STREAM_RESET` (RFC 6525,
+    /// section 6.3.1).
+    pub fn for_programs(config: AssociationConfig) -> AssociationConfig {
+        config.with(|c| {
             c.paths.expose_potentially_failed = false;
             c.streams.grants = Grants {
                 reset_streams: false,

@@ -94,6 +94,7 @@ pub mod ancillary;
 mod association;
 mod close;
 mod config;
+mod defaults;
 mod errno;
 mod events;
 mod export;

@@ -137,10 +137,10 @@ pub use carrick_proto::{
     AuthenticationEvent, BufferConfig, ChunkType, CloseReason, EndpointStats, Event, Extensions,
     Grants, HmacId, KeyError, LowerLayer, Message, MessagePart, Mid, MtuConfig, ParameterChanges,
     PathConfig, PathId, PathMtuDiscovery, PathMtuState, PathStats, PathStatus, PathThresholds,
-    Payload, PeerError, PeerText, Ppid, ReconfigError, ReconfigOutcome, Reliability,
+    Payload, PeerError, PeerText, Ppid, Preset, ReconfigError, ReconfigOutcome, Reliability,
     ResearchConfig, SecurityConfig, SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn,
     StateName, StreamConfig, StreamDirection, StreamId, StreamScheduler, StreamStats, TimerConfig,
-    TransmissionConfig, Tsn, UnsentMessage, cc, research,
+    TransmissionConfig, Tsn, UnknownPreset, UnsentMessage, cc, research,
 };
 
 /// Certificates, trust and configuration of DTLS sessions.

@@ -1,6 +1,5 @@
 //! `carrick daemon`: SCTP sockets of the host for unmodified programs.
 
-mod protocol;
 mod settings;
 
 use std::io;
@@ -8,23 +7,29 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use carrick::{DEFAULT_ENCAPSULATION_PORT, Transport};
-use carrick_daemon::{Config, Daemon, DaemonEnd, DaemonError, StopRequest, service};
+use carrick::{AssociationConfig, DEFAULT_ENCAPSULATION_PORT, Transport};
+use carrick_daemon::{
+    Config, Daemon, DaemonEnd, DaemonError, Defaults, SocketsConfig, StopRequest, service,
+};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::endpoint::{address, not_bound};
 use crate::failure::Failure;
 use crate::log::{self, LogFormat};
-use crate::{runtime, units};
-pub(crate) use protocol::ProtocolArguments;
+use crate::parameters::{ParameterPlace, Parameters, validate};
+use crate::runtime::{self, HangUp};
+use crate::units;
 use settings::{NetworkSettings, Settings, TransportSetting};
 
 /// Serve the SCTP sockets of programs that `carrick run` starts.
 ///
-/// The daemon has one UDP port for all SCTP ports and programs of the host. SIGTERM, SIGINT and SIGHUP end it:
+/// The daemon has one UDP port for all SCTP ports and programs of the host. SIGTERM and SIGINT end it:
 /// associations are shut down within the time of --linger, then aborted. Under a service manager it notifies
 /// readiness (`NOTIFY_SOCKET`) and takes the control socket that the manager has opened (`LISTEN_FDS`).
+///
+/// SIGHUP reads section `[defaults]` of the configuration file again, for later associations; an invalid file changes
+/// nothing. Without a configuration file it ends the daemon.
 ///
 /// SIGUSR2 starts the command again with --take-over: the successor, such as another release, continues all
 /// associations without a loss. SIGUSR1 gives all sockets to the service manager, which passes them to the next
@@ -60,7 +65,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     network: NetworkArguments,
     #[command(flatten)]
-    protocol: ProtocolArguments,
+    parameters: Parameters,
 }
 
 /// Options of the network below the sockets.
@@ -89,10 +94,9 @@ impl NetworkArguments {
     ///
     /// # Errors
     /// The options contradict each other.
-    pub(crate) fn config(&self, protocol: &ProtocolArguments) -> Result<Config, Failure> {
+    pub(crate) fn config(&self, parameters: &Parameters) -> Result<Config, Failure> {
         let mut config = self.config_with(&NetworkSettings::default());
-        protocol.apply(&mut config.association);
-        protocol::validate(&config.association).map_err(Failure::Run)?;
+        config.association = association(parameters, &Parameters::default())?;
         Ok(config)
     }
 
@@ -129,6 +133,20 @@ impl NetworkArguments {
     }
 }
 
+/// Returns the parameters with which sockets are created: those of the options and, where an option is not given, of
+/// a file.
+///
+/// # Errors
+/// They contradict each other.
+fn association(options: &Parameters, file: &Parameters) -> Result<AssociationConfig, Failure> {
+    let preset = options.preset.or(file.preset).unwrap_or_default();
+    let mut association = SocketsConfig::for_programs(preset.config());
+    file.apply(&mut association);
+    options.apply(&mut association);
+    validate(&association, ParameterPlace::CommandLine).map_err(Failure::Run)?;
+    Ok(association)
+}
+
 impl Arguments {
     /// Returns the configuration of the options and, where an option is not given, of the file.
     ///
@@ -142,15 +160,7 @@ impl Arguments {
         config.metrics = self.metrics.or(file.metrics);
         config.linger = self.linger.or(file.linger()).unwrap_or(config.linger);
         file.limits.apply(&mut config);
-        file.protocol.apply(&mut config.association);
-        self.protocol.apply(&mut config.association);
-        protocol::validate(&config.association).map_err(|why| {
-            let file = self
-                .config
-                .as_ref()
-                .map(|path| format!("{}: ", path.display()));
-            Failure::Run(file.unwrap_or_default() + &why)
-        })?;
+        config.association = association(&self.parameters, &file.defaults)?;
         config.reserved_ports = file.reserved_ports();
         Ok(config)
     }
@@ -177,15 +187,51 @@ fn read_and_serve(arguments: &Arguments) -> Result<(), Failure> {
             "the limit of open files is not raised: {error}"
         ));
     }
-    runtime::run(serve(config, arguments.take_over))
+    let hang_up = match arguments.config {
+        Some(_) => HangUp::Handled,
+        None => HangUp::Ends,
+    };
+    runtime::run_with(hang_up, serve(arguments, config, file))
 }
 
-async fn serve(config: Config, takes_over: bool) -> Result<(), Failure> {
+/// Reads the defaults of the configuration file again, for later associations.
+async fn reload(arguments: &Arguments, path: &Path, read: &mut Settings, defaults: &Defaults) {
+    let reloaded = Settings::read(path).and_then(|file| {
+        let association = association(&arguments.parameters, &file.defaults)?;
+        Ok((file, association))
+    });
+    let (file, association) = match reloaded {
+        Ok(reloaded) => reloaded,
+        Err(failure) => {
+            if let Failure::Run(why) = failure {
+                log::warn(format_args!("configuration not reloaded: {why}"));
+            }
+            return;
+        }
+    };
+    if let Err(error) = defaults.set(association).await {
+        log::warn(format_args!("configuration not reloaded: {error}"));
+        return;
+    }
+    read.defaults = file.defaults.clone();
+    if file == *read {
+        log::info("defaults reloaded");
+    } else {
+        log::warn("defaults reloaded; other changes need --take-over or SIGUSR2");
+    }
+}
+
+async fn serve(arguments: &Arguments, config: Config, mut file: Settings) -> Result<(), Failure> {
+    let takes_over = arguments.take_over;
     let wait_for = |kind| {
         signal(kind).map_err(|error| Failure::Run(format!("cannot wait for signals: {error}")))
     };
     let mut successors = wait_for(SignalKind::user_defined2())?;
     let mut restarts = wait_for(SignalKind::user_defined1())?;
+    let reloaded_file = arguments.config.as_deref();
+    let mut hang_ups = reloaded_file
+        .map(|_| wait_for(SignalKind::hangup()))
+        .transpose()?;
     let daemon = if takes_over {
         Daemon::take_over(config)
     } else {
@@ -217,9 +263,21 @@ async fn serve(config: Config, takes_over: bool) -> Result<(), Failure> {
         // The manager is notified of a successor by its predecessor.
         notify("READY=1");
     }
+    let defaults = daemon.defaults();
     let end = daemon.run_until(async {
         loop {
+            let hung_up = async {
+                match &mut hang_ups {
+                    Some(hang_ups) => hang_ups.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
+                _ = hung_up => {
+                    if let Some(path) = reloaded_file {
+                        reload(arguments, path, &mut file, &defaults).await;
+                    }
+                }
                 signal = runtime::signal_received() => {
                     notify("STOPPING=1");
                     log::info(format_args!("ending after {signal}"));

@@ -6,16 +6,15 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use carrick_daemon::{Config, ReservedPorts};
+use carrick_daemon::{Config, ReservedPorts, SocketsConfig};
 use nix::unistd::User;
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::endpoint::address;
 use crate::failure::Failure;
 use crate::log::LogFormat;
+use crate::parameters::{ParameterPlace, Parameters, validate};
 use crate::units;
-
-use super::protocol::ProtocolSettings;
 
 /// Content of the configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -33,8 +32,8 @@ pub(super) struct Settings {
     pub(super) network: NetworkSettings,
     /// Limits of users and of the host.
     pub(super) limits: LimitSettings,
-    /// Extensions that are offered to peers.
-    pub(super) protocol: ProtocolSettings,
+    /// Parameters and extensions of sockets until a program changes them.
+    pub(super) defaults: Parameters,
     /// Ports that are reserved for users.
     ports: Vec<PortSettings>,
 }
@@ -190,6 +189,9 @@ impl Settings {
                     .into(),
             );
         }
+        let mut association = SocketsConfig::for_programs(settings.defaults.base());
+        settings.defaults.apply(&mut association);
+        validate(&association, ParameterPlace::File).map_err(|why| located(text, &why))?;
         Ok(settings)
     }
 
@@ -247,6 +249,24 @@ impl LimitSettings {
     }
 }
 
+/// Returns an error of `[defaults]` with the line of the first key in it that the file has.
+fn located(text: &str, why: &str) -> String {
+    let lines = (1..).zip(text.lines());
+    let section = lines
+        .skip_while(|(_, line)| line.trim() != "[defaults]")
+        .skip(1)
+        .take_while(|(_, line)| !line.trim_start().starts_with('['));
+    let keys: Vec<(usize, &str)> = section
+        .filter_map(|(number, line)| Some((number, line.split_once('=')?.0.trim())))
+        .collect();
+    let mut words = why.split(|c: char| c != '-' && !c.is_ascii_alphanumeric());
+    let named = words.find_map(|word| keys.iter().find(|(_, key)| *key == word));
+    match named {
+        Some((number, key)) => format!("line {number}, {key}: {why}"),
+        None => format!("[defaults]: {why}"),
+    }
+}
+
 /// Returns an error in one line, with the number of the line and its text up to the value.
 fn described(text: &str, error: &toml::de::Error) -> String {
     let message = error.message().lines().collect::<Vec<_>>().join("; ");
@@ -287,8 +307,32 @@ mod tests {
             ),
             ("[limits]\nclients = 0\n", "line 2, clients: "),
             (
-                "[protocol]\nauthentication = 1\n",
-                "line 2, authentication: invalid type",
+                "[defaults]\nauth-enable = 1\n",
+                "line 2, auth-enable: invalid type",
+            ),
+            (
+                "[defaults]\nrto-min = 1000\n",
+                "line 2, rto-min: invalid type",
+            ),
+            (
+                "[defaults]\nrto-mni = \"1s\"\n",
+                "line 2, rto-mni: unknown field `rto-mni`",
+            ),
+            (
+                "[defaults]\npreset = \"fast\"\n",
+                "line 2, preset: expected recommended, signaling or rfc9260",
+            ),
+            (
+                "[defaults]\npf-retrans = \"none\"\n",
+                "line 2, pf-retrans: expected a number of retransmissions, or",
+            ),
+            (
+                "# A limit.\n[defaults]\n\nrto-max = \"500ms\"\n",
+                "line 4, rto-max: rto-min of 1s exceeds rto-max, which is 500ms",
+            ),
+            (
+                "[defaults]\naddip-enable = true\n",
+                "line 2, addip-enable: addip-enable needs auth-enable",
             ),
             (
                 "[[ports]]\nuser = \"no such user\"\nports = \"1\"\n",
@@ -345,10 +389,11 @@ mod tests {
             .map(|line| line.trim_start_matches('#'))
             .collect();
         let all = Settings::parse(&uncommented.join("\n")).unwrap();
-        assert_eq!(uncommented.len(), 30, "{uncommented:#?}");
+        assert_eq!(uncommented.len(), 47, "{uncommented:#?}");
         let mut config = Config::new(carrick::Transport::Raw);
         all.limits.apply(&mut config);
-        all.protocol.apply(&mut config.association);
+        config.association = SocketsConfig::for_programs(all.defaults.base());
+        all.defaults.apply(&mut config.association);
         let default = Config::new(carrick::Transport::Raw);
         assert_eq!(config.limits, default.limits);
         assert_eq!(config.max_associations, default.max_associations);
@@ -364,10 +409,8 @@ mod tests {
             config.first_unprivileged_port,
             default.first_unprivileged_port
         );
-        assert_eq!(
-            config.association.extensions,
-            default.association.extensions
-        );
+        let all_values = |config: &Config| format!("{:?}", config.association);
+        assert_eq!(all_values(&config), all_values(&default));
         assert_eq!(all.log, Some(LogFormat::Text));
     }
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick::{DEFAULT_ENCAPSULATION_PORT, Endpoint};
+use carrick::{Config, DEFAULT_ENCAPSULATION_PORT, Endpoint, Preset};
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig, AspIndication, AspState};
 use carrick_sigtran::m3ua::ipsp::IpspExchange;
 use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, AsState, SgpConfig, SgpIndication};
@@ -19,6 +19,7 @@ use clap::Args;
 use super::message::Variant;
 use crate::endpoint::{self, AssociationArguments, EndpointArguments, address};
 use crate::failure::Failure;
+use crate::parameters::preset;
 use crate::units;
 
 /// Traffic mode of an application server.
@@ -109,6 +110,10 @@ pub(super) struct ConnectArguments {
     /// Number of streams in each direction; stream 0 is for management.
     #[arg(long, value_name = "N", default_value_t = 17, value_parser = clap::value_parser!(u16).range(2..))]
     streams: u16,
+    /// Parameters of the associations: recommended; signaling, for private networks with round trips below
+    /// 50 ms; rfc9260, without extensions.
+    #[arg(long, value_name = "NAME", value_parser = preset, default_value_t)]
+    preset: Preset,
     /// Fail if the ASP is not active at a gateway within this time.
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
     connect_timeout: Duration,
@@ -212,7 +217,8 @@ impl ConnectArguments {
             association: AssociationArguments::default(),
         };
         let streams = self.streams;
-        let change = |config| endpoint_config(config, streams);
+        let preset = self.preset;
+        let change = |config: Config| endpoint_config(config.association(preset.config()), streams);
         let endpoint = if self.accept {
             let listening = endpoint.listen_with(&peers, self.port, change)?.endpoint;
             let ports = endpoint::ports(listening.port(), listening.encapsulation_port());

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use carrick::Preset;
 use carrick_simco::PORT;
 use carrick_simco::agent::{AgentSettings, Credentials};
 use carrick_simco::session::Identity;
@@ -14,6 +15,7 @@ use clap::Args;
 
 use crate::endpoint::{address, resolve, running_daemon, shared_port};
 use crate::failure::Failure;
+use crate::parameters::preset;
 use crate::units;
 
 /// Address of the middlebox and parameters of the session.
@@ -47,6 +49,10 @@ pub(super) struct ConnectArguments {
     /// SCTP: send directly over IP instead of UDP (needs `CAP_NET_RAW`).
     #[arg(long, global = true)]
     raw: bool,
+    /// SCTP: parameters of the association: recommended; signaling, for private networks with round trips
+    /// below 50 ms; rfc9260, without extensions.
+    #[arg(long, value_name = "NAME", value_parser = preset, default_value_t, global = true)]
+    preset: Preset,
     /// SCTP: minimum retransmission timeout (RTO.Min).
     #[arg(long, value_name = "TIME", value_parser = units::duration, global = true)]
     rto_min: Option<Duration>,
@@ -136,7 +142,8 @@ impl ConnectArguments {
     }
 
     fn sctp(&self, addresses: Vec<IpAddr>, port: u16) -> SctpTarget {
-        let mut association = carrick_simco_net::transport::sctp::association(self.streams);
+        let mut association =
+            carrick_simco_net::transport::sctp::association(self.preset.config(), self.streams);
         if let Some(rto_min) = self.rto_min {
             association.timers.rto_min = rto_min;
             association.timers.rto_initial = association.timers.rto_initial.max(rto_min);

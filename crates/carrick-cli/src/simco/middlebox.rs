@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use carrick::Preset;
 #[cfg(target_os = "linux")]
 use carrick_nftables::{NftablesBackend, NftablesConfig, Policy};
 #[cfg(target_os = "linux")]
@@ -20,6 +21,7 @@ use tokio::sync::mpsc;
 use crate::endpoint::{ports, running_daemon, shared_port};
 use crate::failure::Failure;
 use crate::log::{error, info, warn};
+use crate::parameters::preset;
 use crate::runtime::{self, HangUp};
 
 /// Run a middlebox: let agents open and close pinholes in a packet filter.
@@ -34,6 +36,10 @@ pub(crate) struct Arguments {
     /// Check the configuration and exit.
     #[arg(long)]
     check: bool,
+    /// Parameters of SCTP associations: recommended; signaling, for private networks with round trips below
+    /// 50 ms; rfc9260, without extensions [default: that of the configuration, or recommended].
+    #[arg(long, value_name = "NAME", value_parser = preset)]
+    preset: Option<Preset>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -55,6 +61,9 @@ fn read(arguments: &Arguments) -> Result<DaemonSettings, Failure> {
         && !sctp.raw
     {
         sctp.daemon = running_daemon();
+    }
+    if let (Some(sctp), Some(preset)) = (&mut settings.listen.sctp, arguments.preset) {
+        sctp.preset = preset;
     }
     settings.middlebox().map_err(failure)?;
     if let Some(tls) = &settings.listen.tls {

@@ -313,7 +313,7 @@ fn wrong_command_lines_are_refused() {
         "--rto-max",
         "1",
     ]);
-    crossed.assert_failed(1, "rto_min");
+    crossed.assert_failed(2, "--rto-min of 9s exceeds --rto-max, which is 1s");
     let elsewhere = run(&["perf", "server", "--bind", "192.0.2.1", "--udp-port", "0"]);
     elsewhere.assert_failed(1, "192.0.2.1 is not an address of this host");
 }

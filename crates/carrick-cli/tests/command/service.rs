@@ -15,6 +15,7 @@ use nix::sys::socket::{
 };
 use serde_json::Value;
 
+use crate::socket_programs::build_library;
 use crate::support::{Running, free_udp_port, run, start, start_in};
 
 /// Folder of a test, removed at its end.
@@ -256,4 +257,73 @@ fn the_units_are_valid() {
         }
         Err(error) => println!("skipped: no systemd-analyze: {error}"),
     }
+}
+
+/// Prints RTO.Min of a new socket, then of one that the program has set to 321 ms.
+const PRINT_RTO_MIN: &str = "import socket, struct
+rto_min = lambda s: struct.unpack('iIII', s.getsockopt(132, 0, 16))[3]
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
+print(rto_min(s))
+s.setsockopt(132, 0, struct.pack('iIII', 0, 0, 0, 321))
+print(rto_min(s))
+";
+
+/// Returns what a program prints that runs with these options of `carrick run`.
+fn printed_rto_min(options: &[&str]) -> String {
+    let program = ["--", "python3", "-c", PRINT_RTO_MIN];
+    let finished = run(&[&["run"], options, &program].concat());
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    String::from_utf8(finished.out).unwrap()
+}
+
+#[test]
+fn hang_up_reloads_the_defaults_of_sockets() {
+    build_library();
+    let folder = Folder::new("defaults");
+    let (socket, port) = (folder.path("socket"), free_udp_port());
+    let write = |defaults: &str| {
+        let network = format!("[network]\naddresses = [\"127.0.0.1\"]\nudp-port = {port}\n");
+        let text = format!("socket = \"{socket}\"\nlog = \"json\"\n{network}[defaults]\n");
+        folder.write("daemon.toml", &(text + defaults))
+    };
+    let config = write("rto-min = \"100ms\"\n");
+    let mut daemon = start(&["daemon", "--config", &config]);
+    assert!(entry(&mut daemon).1.starts_with("serving "));
+    let program = ["--daemon", &*socket];
+    assert_eq!(printed_rto_min(&program), "100\n321\n");
+    write("preset = \"signaling\"\n");
+    daemon.hang_up();
+    let reloaded = ("info".to_owned(), "defaults reloaded".to_owned());
+    assert_eq!(entry(&mut daemon), reloaded);
+    assert_eq!(printed_rto_min(&program), "150\n321\n");
+    // The values of before remain.
+    for (defaults, place) in [
+        ("rto-min = 100\n", "line 7, rto-min: invalid type"),
+        (
+            "rto-max = \"500ms\"\n",
+            "line 7, rto-max: rto-min of 1s exceeds",
+        ),
+    ] {
+        write(defaults);
+        daemon.hang_up();
+        let (level, message) = entry(&mut daemon);
+        assert_eq!(level, "warn");
+        assert!(message.starts_with("configuration not reloaded: "));
+        assert!(message.contains(place), "{message}");
+        assert_eq!(printed_rto_min(&program), "150\n321\n");
+    }
+    daemon.terminate();
+    assert!(entry(&mut daemon).1.starts_with("ending after SIGTERM"));
+    assert_eq!(daemon.finish().code, Some(0));
+}
+
+#[test]
+fn options_of_run_are_defaults_of_sockets() {
+    build_library();
+    let port = free_udp_port().to_string();
+    let network = ["--udp-port", &*port, "--bind", "127.0.0.1"];
+    let printed = |options: &[&str]| printed_rto_min(&[&network, options].concat());
+    assert_eq!(printed(&["--preset", "signaling"]), "150\n321\n");
+    let options = ["--preset", "signaling", "--rto-min", "200ms"];
+    assert_eq!(printed(&options), "200\n321\n");
 }

@@ -28,6 +28,7 @@ impl Settings {
         let mut all = Self(vec![
             ("rfc9260".into(), AssociationConfig::rfc9260()),
             ("modern".into(), AssociationConfig::modern()),
+            ("signaling".into(), AssociationConfig::signaling()),
         ]);
         for (name, section) in root.tables("settings")? {
             if all.0.iter().any(|(known, _)| known == name) {
@@ -112,7 +113,7 @@ fn association(section: &Section<'_>, config: &mut AssociationConfig) -> Result<
     keys!(section, config.buffers, limit; max_receive_buffer, max_send_buffer);
     keys!(section, config.mtu, size; path_mtu);
     keys!(section, config.mtu, limit; max_payload);
-    keys!(section, config.mtu, Item::read; fragment);
+    keys!(section, config.mtu, Item::read; fragment, black_hole_detection);
     keys!(section, config.mtu, |item| item.optional(mtu_discovery); path_mtu_discovery);
     keys!(section, config.research, size; peer_chunk_overhead);
     keys!(section, config.research, sws_avoidance; sender_sws_avoidance, receiver_sws_avoidance);

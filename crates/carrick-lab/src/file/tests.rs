@@ -7,6 +7,7 @@ use crate::options::Silent;
 
 mod layers;
 mod mobility;
+mod presets;
 mod simco;
 mod windows;
 

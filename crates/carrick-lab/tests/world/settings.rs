@@ -248,6 +248,7 @@ fn failover(config: &mut AssociationConfig, dice: &mut Dice) {
             raise_timer: dice.log_millis(5000, 600_000),
         });
     }
+    config.mtu.black_hole_detection = dice.chance(0.5);
 }
 
 fn policies(dice: &mut Dice, topology: &Topology) -> Policies {

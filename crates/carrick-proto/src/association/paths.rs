@@ -114,7 +114,7 @@ impl Association {
             HeartbeatAnswer::Probe => None,
         };
         let path = &mut self.paths[id];
-        if path.update_mtu_after_heartbeat_ack(cx.now) {
+        if path.update_mtu_after_heartbeat_ack(cx.now, nonce) {
             self.resend_path(id, cx.now);
         }
         // Step 2.

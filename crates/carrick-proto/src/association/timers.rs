@@ -221,7 +221,7 @@ impl Association {
             return;
         }
         self.counters.other().t3_expirations += 1;
-        self.paths[id].inform_discovery_of_t3();
+        self.paths[id].inform_discovery_of_t3(&self.config.mtu);
         let is_error =
             self.sender
                 .on_t3(id, cx.now, &mut self.paths, &self.config, &mut self.trace);

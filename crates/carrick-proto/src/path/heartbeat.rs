@@ -430,15 +430,15 @@ impl Path {
     }
 
     /// Clears the error counter after a HEARTBEAT ACK, unless the path is potentially failed and has data
-    /// outstanding: heartbeats may be delivered where data is not, so the data decides (RFC 7829 section
-    /// 3.2, rule 7).
+    /// outstanding, or lost data that may be too large: heartbeats may be delivered where data is not, so the
+    /// data decides (RFC 7829 section 3.2, rule 7), or a heartbeat of its size (RFC 8899 section 4.3).
     pub(crate) fn clear_errors_by_heartbeat(
         &mut self,
         now: Time,
         config: &AssociationConfig,
         random: &mut Random,
     ) -> Option<PathChange> {
-        if self.potentially_failed && self.flight.size() > 0 {
+        if self.active && self.doubts_data() || self.potentially_failed && self.flight.size() > 0 {
             let next = now + self.rto.value();
             self.heartbeat.due = self.heartbeat.enabled.then_some(next);
             return None;

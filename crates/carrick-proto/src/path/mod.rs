@@ -114,13 +114,15 @@ pub(crate) struct Path {
     counters: PathCounters,
     /// DSCP of packets, 0 to 63.
     dscp: u8,
+    /// Data in packets larger than the base of path MTU discovery was sent since all data was acknowledged.
+    large_data: bool,
 }
 
 portable_struct! {
     Path {
         id, remote, encapsulation, encapsulation_unverified, local, selected, trials, confirmed, active,
         potentially_failed, thresholds, error_count, mtu, overhead, discovery, rto, congestion,
-        rate, flight, limits, t3, heartbeat, ect, data, counters, dscp,
+        rate, flight, limits, t3, heartbeat, ect, data, counters, dscp, large_data,
     }
     check Self::is_consistent
 }
@@ -190,6 +192,7 @@ impl Path {
             data: LazyDataState::default(),
             counters: PathCounters::default(),
             dscp: config.paths.dscp(route.remote),
+            large_data: false,
         }
     }
 
@@ -391,14 +394,6 @@ impl Path {
     /// Path Maximum DATA Chunk Size: what a packet holds besides the common header.
     pub(crate) fn pmdcs(&self) -> usize {
         pmdcs(self.mtu, self.below_len())
-    }
-
-    /// Records that a packet with data was sent; `len` is its SCTP length in bytes.
-    pub(crate) fn data_packet_sent(&mut self, len: usize) {
-        let size = len + self.below_len();
-        if let Some(discovery) = &mut self.discovery {
-            discovery.data_sent(size);
-        }
     }
 
     /// Returns whether the path may silently drop packets with `len` bytes of SCTP because of their size.

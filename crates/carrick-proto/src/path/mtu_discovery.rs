@@ -14,21 +14,30 @@
 //! again, after a time that doubles up to `PMTU_RAISE_TIMER`. A black hole below the base leads to
 //! ERROR.
 //!
+//! Without path MTU discovery, [`crate::MtuConfig::black_hole_detection`] starts the machine of a path in COMPLETE when
+//! T3-rtx has expired with such packets, and drops it when they are acknowledged. Nothing larger than the
+//! configured MTU is probed.
+//!
 //! All sizes here are those of whole IP packets. A size has failed when `MAX_PROBES` consecutive
 //! probes of it were lost; the count restarts with each size. Data shows a black hole: T3-rtx
 //! expires with packets in flight that are larger than the base. Then a small heartbeat and a probe as
-//! large as the data leave; if the first is answered and the second is not, size is what is lost.
-//! None of them counts as an error of the path.
+//! large as the data leave at the same time; if the first is answered and the second is not, size is what
+//! is lost. None of them counts as an error of the path. As long as it is not known that data passes, a
+//! HEARTBEAT ACK does not clear the path's errors ([`Path::doubts_data`]), so that data avoids the path.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::{Path, PathId, Paths, heartbeat};
-use crate::config::ConfigError;
+use crate::config::{ConfigError, MtuConfig};
 use crate::random::Random;
 use crate::time::Time;
 
 /// Sizes that many links have, tried one after the other before bisecting.
 const COMMON: [usize; 5] = [1280, 1492, 1500, 4352, 9000];
+
+/// Default of `BASE_PLPMTU` (RFC 8899, section 5.1.2).
+const BASE: usize = 1200;
 
 /// The smallest MTU of IPv6 links, and what every IPv4 host takes (RFC 8200, RFC 1122).
 const SMALLEST: [usize; 2] = [576, 1280];
@@ -58,7 +67,7 @@ portable_struct! {
 impl Default for PathMtuDiscovery {
     fn default() -> Self {
         Self {
-            base_mtu: 1200,
+            base_mtu: BASE,
             max_probed_mtu: 9000,
             max_probes: 3,
             probe_timer: Duration::from_secs(1),
@@ -166,14 +175,14 @@ pub(super) struct MtuDiscovery {
     retry: Duration,
     searched: Time,
     black_hole_check: Option<BlackHoleCheck>,
-    /// Data that may be too large was sent since all data was acknowledged.
-    large_data: bool,
+    /// Path MTU discovery is off: the machine exists since packets of the configured MTU were lost.
+    on_demand: bool,
 }
 
 portable_struct! {
     MtuDiscovery {
         config, state, base, least, mtu, largest, hint, lost, next, probe, timer, retry, searched,
-        black_hole_check, large_data,
+        black_hole_check, on_demand,
     }
 }
 
@@ -196,8 +205,37 @@ impl MtuDiscovery {
             retry: config.probe_timer,
             searched: Time::ZERO,
             black_hole_check: None,
-            large_data: false,
+            on_demand: false,
         }
+    }
+
+    /// Returns the machine of a path without path MTU discovery, on which packets of this size were lost.
+    /// `None` if they are not larger than the base.
+    fn on_demand(mtu: usize, ipv6: bool) -> Option<Self> {
+        let config = PathMtuDiscovery {
+            max_probed_mtu: mtu,
+            ..PathMtuDiscovery::default()
+        };
+        let discovery = Self::new(config, ipv6);
+        (mtu > discovery.base).then_some(Self {
+            state: PathMtuState::SearchComplete,
+            mtu,
+            on_demand: true,
+            ..discovery
+        })
+    }
+
+    /// Returns whether the machine is not needed any more: packets of the configured MTU are delivered.
+    fn is_over(&self) -> bool {
+        self.on_demand
+            && self.state == PathMtuState::SearchComplete
+            && self.black_hole_check.is_none()
+            && self.mtu >= self.config.max_probed_mtu & !3
+    }
+
+    /// Returns the base of a path without path MTU discovery.
+    fn default_base(ipv6: bool) -> usize {
+        BASE.max(SMALLEST[usize::from(ipv6)])
     }
 
     pub(super) fn mtu(&self) -> usize {
@@ -215,7 +253,6 @@ impl MtuDiscovery {
         self.largest = self.config.max_probed_mtu & !3;
         self.hint = None;
         self.black_hole_check = None;
-        self.large_data = false;
         self.timer = None;
         self.retry = self.config.probe_timer;
         self.try_size(self.base);
@@ -477,14 +514,8 @@ impl MtuDiscovery {
         false
     }
 
-    /// Data leaves in a packet of this size.
-    pub(super) fn data_sent(&mut self, size: usize) {
-        self.large_data |= size > self.safe();
-    }
-
     /// Nothing is in flight any more: all of it arrived.
     pub(super) fn all_acknowledged(&mut self, now: Time) {
-        self.large_data = false;
         // Everything was lost for a while, and now it is not.
         if self
             .black_hole_check
@@ -508,29 +539,50 @@ impl MtuDiscovery {
     /// Starts the check for a black hole, if packets larger than the base may have been lost because of their
     /// size (RFC 8899, section 4.3): T3-rtx expired, after `rto`.
     pub(super) fn on_t3(&mut self, rto: Duration) {
-        if !self.large_data || !self.may_exceed_pmtu(self.mtu) {
+        if !self.may_exceed_pmtu(self.mtu) {
             return;
         }
-        if let Some(check) = &mut self.black_hole_check {
-            // Neither was answered so far: another heartbeat is sent.
-            check.small = check.small.filter(|_| check.heartbeat_answered);
-        } else {
-            self.black_hole_check = Some(BlackHoleCheck {
-                small: None,
-                heartbeat_answered: false,
-                probe_lost: false,
-                probe_timeout: rto.max(self.config.probe_timer),
-            });
-            self.try_size(self.mtu);
+        match &self.black_hole_check {
+            None => self.begin_check(rto.max(self.config.probe_timer)),
+            // Both were lost.
+            Some(check) if check.probe_lost => self.begin_check(check.probe_timeout),
+            Some(_) => {}
         }
     }
 
-    /// A heartbeat was answered. Returns whether a black hole was found by that.
-    pub(super) fn on_alive(&mut self, now: Time) -> bool {
-        if let Some(check) = &mut self.black_hole_check {
+    /// Requests a small heartbeat and a probe as large as data.
+    fn begin_check(&mut self, probe_timeout: Duration) {
+        self.black_hole_check = Some(BlackHoleCheck {
+            small: None,
+            heartbeat_answered: false,
+            probe_lost: false,
+            probe_timeout,
+        });
+        self.try_size(self.mtu);
+    }
+
+    /// The heartbeat with this nonce was answered. Returns whether a black hole was found by that.
+    pub(super) fn on_alive(&mut self, now: Time, nonce: u64) -> bool {
+        let Some(check) = &mut self.black_hole_check else {
+            return false;
+        };
+        if check.small == Some(nonce) {
             check.heartbeat_answered = true;
+            return self.check_black_hole(now);
         }
-        self.check_black_hole(now)
+        if check.probe_lost {
+            // The path may have failed then and work now, so that the two are to be compared again.
+            let timeout = check.probe_timeout;
+            self.begin_check(timeout);
+        }
+        false
+    }
+
+    /// Returns whether it is open if data passes: packets were lost that may be too large, or a black hole was
+    /// found and no packet for data was acknowledged since.
+    fn doubts_data(&self) -> bool {
+        let is_unconfirmed = matches!(self.state, PathMtuState::Base | PathMtuState::Error);
+        self.black_hole_check.is_some() || self.on_demand && is_unconfirmed
     }
 
     fn check_black_hole(&mut self, now: Time) -> bool {
@@ -579,6 +631,10 @@ impl Path {
     /// Restarts the search on a path that is new, works again or leads elsewhere; stops it until the
     /// path works.
     pub(crate) fn restart_mtu_discovery(&mut self) {
+        if let Some(discovery) = self.discovery.take_if(|d| d.on_demand) {
+            self.set_mtu(discovery.config.max_probed_mtu);
+            return;
+        }
         let works = self.confirmed && self.active;
         match &mut self.discovery {
             Some(discovery) if works => discovery.start(),
@@ -590,6 +646,10 @@ impl Path {
 
     /// Applies the discovered MTU. Returns whether it decreased.
     fn use_discovered_mtu(&mut self) -> bool {
+        if let Some(discovery) = self.discovery.take_if(|d| d.is_over()) {
+            self.set_mtu(discovery.config.max_probed_mtu);
+            return false;
+        }
         let Some(mtu) = self.discovery.as_ref().map(|d| d.mtu()) else {
             return false;
         };
@@ -639,16 +699,33 @@ impl Path {
     /// Records that a heartbeat or probe was acknowledged. Returns whether the packets in flight were
     /// found too large.
     #[must_use]
-    pub(crate) fn update_mtu_after_heartbeat_ack(&mut self, now: Time) -> bool {
+    pub(crate) fn update_mtu_after_heartbeat_ack(&mut self, now: Time, nonce: u64) -> bool {
         let Some(discovery) = &mut self.discovery else {
             return false;
         };
-        let black_hole = discovery.on_alive(now);
+        let black_hole = discovery.on_alive(now, nonce);
         self.use_discovered_mtu() && black_hole
     }
 
+    /// Records that a packet with data was sent; `len` is its SCTP length in bytes.
+    pub(crate) fn data_packet_sent(&mut self, len: usize) {
+        let size = len + self.below_len();
+        let safe = match &self.discovery {
+            Some(discovery) => discovery.safe(),
+            None => MtuDiscovery::default_base(self.remote.is_ipv6()),
+        };
+        self.large_data |= size > safe;
+    }
+
     /// Records that T3-rtx expired: the search may suspect a black hole (RFC 8899 section 4.3).
-    pub(crate) fn inform_discovery_of_t3(&mut self) {
+    pub(crate) fn inform_discovery_of_t3(&mut self, config: &MtuConfig) {
+        if !self.large_data {
+            return;
+        }
+        if self.discovery.is_none() && config.black_hole_detection && self.confirmed {
+            let discovery = MtuDiscovery::on_demand(self.mtu, self.remote.is_ipv6());
+            self.discovery = discovery.map(Box::new);
+        }
         if let Some(discovery) = &mut self.discovery {
             discovery.on_t3(self.rto.value());
         }
@@ -657,12 +734,19 @@ impl Path {
     /// Records the acknowledgements of the SACK being processed, which may have been for all data in
     /// flight.
     pub(crate) fn inform_discovery_of_sack(&mut self, now: Time) {
-        if let Some(discovery) = &mut self.discovery
-            && self.flight.size() == 0
-            && self.data.newly_acked.bytes > 0
-        {
-            discovery.all_acknowledged(now);
+        if self.flight.size() > 0 || self.data.newly_acked.bytes == 0 {
+            return;
         }
+        self.large_data = false;
+        if let Some(discovery) = &mut self.discovery {
+            discovery.all_acknowledged(now);
+            self.use_discovered_mtu();
+        }
+    }
+
+    /// Returns whether data may be lost on the path because of its size, although heartbeats are acknowledged.
+    pub(super) fn doubts_data(&self) -> bool {
+        self.discovery.as_ref().is_some_and(|d| d.doubts_data())
     }
 
     /// Records that this host's IP layer refused a probe of `len` bytes of SCTP as too large.

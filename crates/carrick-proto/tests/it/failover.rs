@@ -49,9 +49,28 @@ fn thresholds(failed: u32, potentially: Option<u32>, switchover: Option<u32>) ->
     }
 }
 
+/// RFC 7829, section 3: PotentiallyFailed.Max.Retrans 0 is recommended.
+#[test]
+fn modern_fails_over_at_the_first_timeout() {
+    let mut w = World::new();
+    w.config = AssociationConfig::modern();
+    let (mut w, a, _) = w.connected();
+    w.block(addresses(1)[0]);
+    let cut = w.now;
+    talk(&mut w, a, 10);
+    let events = w.events(0);
+    assert!(
+        events.contains(&Event::PathPotentiallyFailed(FIRST)),
+        "{events:?}"
+    );
+    let moved = first_data_to(&w, addresses(1)[1]).expect("data on the second path");
+    // The first message after the failure, the RTO of 1 s, and no later timeout.
+    assert!(moved.since(cut) < ms(1300), "{moved:?}");
+}
+
 /// RFC 7829, section 3.2
 #[test]
-fn by_default_no_path_is_potentially_failed() {
+fn no_path_is_potentially_failed_without_a_threshold() {
     let (mut w, a, _) = with_pf(None).connected();
     w.block(addresses(1)[0]);
     talk(&mut w, a, 100);

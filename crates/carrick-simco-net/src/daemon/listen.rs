@@ -164,6 +164,7 @@ fn bind_sctp(listen: &SctpListen, limits: &Limits) -> Result<Endpoint, DaemonErr
         (false, None, Some(daemon)) => Config::udp(addresses).daemon(daemon),
         (false, None, _) => Config::udp(addresses),
     };
+    let config = config.association(listen.preset.config());
     let mut config = sctp::endpoint(config.port(listen.port), listen.streams);
     config.max_associations = associations(limits);
     config.max_associations_per_source = Some(associations_per_source(limits));

@@ -19,29 +19,20 @@ const BATCH: usize = 256;
 /// Time limit for the graceful end of an association.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// RTO.Min, low because requests are interactive.
-const RTO_MIN: Duration = Duration::from_millis(200);
-
-/// RTO.Max, low so that a repaired path is used soon.
-const RTO_MAX: Duration = Duration::from_secs(10);
-
-/// Returns association parameters for this number of stream pairs. Small messages are sent at once,
-/// and after the first timeout another path is used if there is one (potentially failed, RFC 7829).
-pub fn association(streams: u16) -> AssociationConfig {
-    let modern = AssociationConfig::modern();
-    modern.with(|c| {
+/// Returns association parameters for this number of stream pairs, with which small messages are sent at
+/// once. All other parameters are those of `base`.
+pub fn association(base: AssociationConfig, streams: u16) -> AssociationConfig {
+    base.with(|c| {
         c.streams.outbound_streams = streams.max(1);
         c.streams.max_inbound_streams = streams.max(1);
         c.transmission.nagle = false;
-        c.timers.rto_min = RTO_MIN;
-        c.timers.rto_max = RTO_MAX;
-        c.paths.potentially_failed_max_retrans = Some(0);
     })
 }
 
-/// Applies these parameters to an endpoint.
+/// Applies these parameters to an endpoint, with its other ones as `base`.
 pub fn endpoint(config: carrick::Config, streams: u16) -> carrick::Config {
-    let mut config = config.linger(LINGER).association(association(streams));
+    let association = association(config.association.clone(), streams);
+    let mut config = config.linger(LINGER).association(association);
     config.receive_queue_messages = 4 * BATCH;
     config
 }

@@ -795,3 +795,59 @@ fn the_primary_address_of_the_peer_needs_asconf() {
         Err(Errno::EPERM)
     );
 }
+
+/// Reads RTO.Min of future associations.
+fn rto_min(w: &mut World, host: usize, socket: carrick_sockets::SocketId) -> u32 {
+    let asked = RtoInfo {
+        assoc_id: 0,
+        initial: 0,
+        max: 0,
+        min: 0,
+    };
+    w.get(host, socket, SCTP_RTOINFO, &asked).unwrap().min
+}
+
+/// As `net.sctp` of Linux, but also for sockets that exist: what a program has set remains.
+#[test]
+fn changed_defaults_apply_to_later_associations() {
+    let mut w = World::new();
+    let (old, own) = (w.one_to_many(A), w.one_to_many(A));
+    let rto = RtoInfo {
+        assoc_id: 0,
+        initial: 0,
+        max: 0,
+        min: 300,
+    };
+    w.set(A, own, SCTP_RTOINFO, &rto).unwrap();
+    w.listener(Style::OneToMany, 5);
+    w.send_to(A, old, at(B, PORT), b"x").unwrap();
+    w.run(ms(200));
+    let config = carrick_sockets::Config::for_programs(AssociationConfig::signaling());
+    w.on(A, |sockets, _| {
+        sockets.set_default_association(config.clone()).unwrap();
+        let contradiction = config.clone().with(|c| c.timers.rto_min = secs(70));
+        assert!(sockets.set_default_association(contradiction).is_err());
+    });
+    let new = w.one_to_many(A);
+    assert_eq!(rto_min(&mut w, A, new), 150);
+    assert_eq!(rto_min(&mut w, A, old), 150);
+    assert_eq!(rto_min(&mut w, A, own), 300);
+    // The association that exists has its parameters.
+    let existing = RtoInfo { assoc_id: 3, ..rto };
+    assert_eq!(w.get(A, old, SCTP_RTOINFO, &existing).unwrap().min, 1000);
+}
+
+#[test]
+fn changed_defaults_apply_to_a_listening_socket() {
+    let mut w = World::new();
+    let listener = w.listener(Style::OneToOne, 5);
+    w.on(B, |sockets, _| {
+        let config = carrick_sockets::Config::for_programs(AssociationConfig::signaling());
+        sockets.set_default_association(config).unwrap();
+    });
+    let a = w.one_to_one(A);
+    w.connect(a, at(B, PORT)).unwrap_err();
+    w.run(ms(100));
+    let (accepted, _) = w.on(B, |s, _| s.accept(listener)).unwrap();
+    assert_eq!(rto_min(&mut w, B, accepted), 150);
+}

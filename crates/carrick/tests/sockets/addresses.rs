@@ -276,9 +276,8 @@ async fn failure_thresholds_are_read_and_set() {
     let control = a.sender();
     let first = Some(carrick::PathId(0));
     let before = control.path_thresholds(first).await.unwrap();
-    assert_eq!(before.potentially_failed_max_retrans, None);
+    assert_eq!(before.potentially_failed_max_retrans, Some(0));
     let quick = carrick::PathThresholds {
-        potentially_failed_max_retrans: Some(0),
         primary_switchover_max_retrans: Some(0),
         ..before
     };

@@ -1,6 +1,7 @@
 //! Path MTU discovery with probes (RFC 8899, for SCTP section 6.2.1).
 
 mod afterwards;
+mod black_hole;
 mod oversized;
 mod probes;
 mod search;

@@ -9,13 +9,14 @@ mod link_sets;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use carrick::Config;
+use carrick::{Config, Preset};
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig};
 use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, RegistrationPolicy};
 use carrick_sigtran::m3ua::{
     AspIdentifier, NetworkAppearance, PORT, PointCode, PointCodeFormat, RoutingContext,
 };
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
 
 use self::check::Wrong;
 use self::file::File;
@@ -193,6 +194,14 @@ pub struct ListenSettings {
     /// Number of streams in each direction.
     #[serde(default = "default_streams")]
     pub streams: u16,
+    /// Parameters of the associations.
+    #[serde(default, deserialize_with = "preset")]
+    pub preset: Preset,
+}
+
+fn preset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Preset, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    name.parse().map_err(D::Error::custom)
 }
 
 fn default_port() -> u16 {
@@ -216,6 +225,7 @@ impl ListenSettings {
             (false, Some(port)) => config.encapsulation_port(port),
             (_, None) => config,
         };
+        let config = config.association(self.preset.config());
         endpoint_config(config.port(self.port), self.streams)
     }
 }
@@ -230,6 +240,18 @@ impl StpConfig {
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&name, &text),
             Err(source) => Err(ConfigError::Read { path: name, source }),
+        }
+    }
+
+    /// Replaces the preset of all associations, those of links over M2PA included.
+    pub fn set_preset(&mut self, preset: Preset) {
+        self.listen.preset = preset;
+        for set in &mut self.link_sets {
+            if let LinkSetKind::M2pa(set) = &mut set.kind {
+                set.links
+                    .iter_mut()
+                    .for_each(|link| link.listen.preset = preset);
+            }
         }
     }
 
@@ -299,6 +321,19 @@ opc = 5
         assert_eq!(set.gateways[0].addresses.len(), 2);
         assert_eq!(config.routes[0].destination.mask, 3);
         assert_eq!(config.screening.len(), 1);
+    }
+
+    #[test]
+    fn a_preset_has_the_timers_of_all_associations() {
+        let text = FILE.replacen("[listen]\n", "[listen]\npreset = \"signaling\"\n", 1);
+        let mut config = StpConfig::parse("f", &text).unwrap();
+        let timers = |config: &StpConfig| config.listen.endpoint().association.timers;
+        let signaling = carrick::AssociationConfig::signaling().timers;
+        assert_eq!(timers(&config).rto_min, signaling.rto_min);
+        config.set_preset(Preset::Recommended);
+        assert_eq!(timers(&config).rto_min, std::time::Duration::from_secs(1));
+        let why = error("[listen]", "[listen]\npreset = \"fast\"");
+        assert!(why.contains("line 3") && why.contains("signaling"), "{why}");
     }
 
     #[test]

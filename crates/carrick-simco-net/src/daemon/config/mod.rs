@@ -6,7 +6,9 @@ mod limits;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use carrick::Preset;
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
 
 use carrick_simco::message::{Capabilities, Lifetime};
 use carrick_simco::middlebox::{AgentConfig, MiddleboxConfig};
@@ -133,10 +135,18 @@ pub struct SctpListen {
     /// Maximum number of stream pairs of an association.
     #[serde(default = "default_streams")]
     pub streams: u16,
+    /// Parameters of the associations.
+    #[serde(default, deserialize_with = "preset")]
+    pub preset: Preset,
     /// Control socket of a `carrick daemon` whose UDP port is shared ([`carrick::Config::daemon`]) if neither
     /// `udp-port` nor `raw` is set; Linux only. Not read from the file.
     #[serde(skip)]
     pub daemon: Option<PathBuf>,
+}
+
+fn preset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Preset, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    name.parse().map_err(D::Error::custom)
 }
 
 fn default_port() -> u16 {
