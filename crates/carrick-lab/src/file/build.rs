@@ -160,7 +160,7 @@ impl<'m> Parts<'m> {
         }
         for (number, node) in model.nodes.iter().enumerate() {
             if node.source_routing {
-                builder.set_source_routing(nodes[number], true);
+                builder.set_routing(nodes[number], netsim::HostRouting::PreferSource);
             }
         }
         let setups = model.flows.iter().zip(setup_delays(model, seed));

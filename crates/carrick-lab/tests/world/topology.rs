@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use carrick_netsim::{
-    Change, Direction, GilbertElliott, InterfaceId, Jitter, LinkConfig, LinkId, Loss, Network,
-    NetworkBuilder, NodeId, Queue, QueueLimit, QueueManagement, Red, Reorder, Time,
+    Change, Direction, GilbertElliott, HostRouting, InterfaceId, Jitter, LinkConfig, LinkId, Loss,
+    Network, NetworkBuilder, NodeId, Queue, QueueLimit, QueueManagement, Red, Reorder, Time,
 };
 
 use super::dice::{Dice, Part};
@@ -44,7 +44,7 @@ pub(crate) struct Topology {
     /// Removal of an address of a side, given by its number; never the first. It may be added
     /// again.
     removal: Option<Removal>,
-    source_routing: bool,
+    routing: HostRouting,
     /// MTU of the links next to side 0, reported by ICMP. No packet of one chunk exceeds it,
     /// because the simulator does not fragment.
     pub(crate) link_mtu: Option<usize>,
@@ -138,7 +138,10 @@ impl Topology {
             inner,
             outages: outages(seed, links, plan),
             link_mtu,
-            source_routing: dice.chance(0.7),
+            routing: match dice.chance(0.7) {
+                true => HostRouting::PreferSource,
+                false => HostRouting::ByDestination,
+            },
             corrupts: access
                 .iter()
                 .any(|(there, back)| there.corrupt + back.corrupt > 0.0),
@@ -178,7 +181,7 @@ impl Topology {
         let mut builder = NetworkBuilder::new(seed);
         let hosts = ["left", "right"].map(|name| builder.add_host(name));
         for host in hosts {
-            builder.set_source_routing(host, self.source_routing);
+            builder.set_routing(host, self.routing);
         }
         let (owners, links) = match self.shape {
             Shape::Direct => self.build_direct(&mut builder, hosts),
