@@ -32,6 +32,18 @@
 //! CARRICK_WORLD_FIRST=5000 CARRICK_WORLD_SEEDS=100 cargo test ...                    5000 to 5099
 //! ```
 //!
+//! # Worlds of failures
+//!
+//! A second kind of worlds has the recommended configuration and hosts that route as real hosts do:
+//! by destination or by source, with interfaces that go down at one end, neighbours that do not
+//! answer, packets that are dropped or rejected in one direction, and routes that move. While one pair
+//! of addresses works in both directions, no message may be later than a bound (`longest_wait` in
+//! `world/failures.rs`):
+//!
+//! ```text
+//! cargo test -p carrick-lab --release --test world later_than -- --ignored
+//! ```
+//!
 //! # Replaying
 //!
 //! A failure prints its seed. This command runs that world again, and prints its parameters, every
@@ -58,7 +70,9 @@ mod world {
     mod dice;
     mod disruption;
     mod extras;
+    pub(crate) mod failures;
     mod handover;
+    mod interface_failure;
     mod ledger;
     mod party;
     mod plan;
@@ -133,6 +147,63 @@ fn messages_arrive_once_and_associations_end() {
     if count >= ENOUGH {
         assert_coverage(&results);
     }
+}
+
+#[test]
+fn no_message_is_lost_while_planes_fail() {
+    run_failures(false);
+}
+
+#[test]
+#[ignore = "a path that returns with another source, or is probed late, delays messages"]
+fn no_message_is_later_than_its_bound() {
+    run_failures(true);
+}
+
+/// Runs worlds of failures; with `bounded`, no message may be later than its bound.
+fn run_failures(bounded: bool) {
+    if let Some(seed) = number("CARRICK_WORLD_SEED") {
+        let report = world::failures::run(seed, bounded, true);
+        let report = report.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        return println!("seed {seed}: good, {report:?}");
+    }
+    let first = number("CARRICK_WORLD_FIRST").unwrap_or(0);
+    let count = number("CARRICK_WORLD_SEEDS").unwrap_or(DEFAULT_SEEDS);
+    let results = parallel::run(count as usize, |i| {
+        let seed = first + i as u64;
+        let run = || world::failures::run(seed, bounded, false);
+        let result = catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Err(format!("panic: {}", text(panic.as_ref()))));
+        result.map_err(|failure| {
+            print_line(&format!("seed {seed}: {failure}\n"));
+            seed
+        })
+    });
+    let failures: Vec<u64> = results
+        .iter()
+        .filter_map(|r| r.as_ref().err())
+        .copied()
+        .collect();
+    let (mut messages, mut hours, mut returns) = (0, 0.0, 0);
+    for report in results.iter().flatten() {
+        messages += report.messages;
+        hours += report.seconds / 3600.0;
+        returns += report.returns;
+    }
+    print_line(&format!(
+        "seeds {first} to {}: {messages} messages, {hours:.1} hours of virtual time, {returns} pairs of \
+         addresses began to work\n",
+        first + count - 1
+    ));
+    assert!(
+        failures.is_empty(),
+        "{} of {count} worlds failed; replay one with CARRICK_WORLD_SEED=n, n of {failures:?}",
+        failures.len()
+    );
+    assert!(
+        messages > 0 && returns > 0,
+        "no world has a message and a failure"
+    );
 }
 
 /// Runs a world, some of them twice; a panic is a failure.

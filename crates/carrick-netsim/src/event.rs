@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::ids::{HalfId, NodeId};
+use crate::ids::{HalfId, InterfaceId, NodeId};
 use crate::time::Time;
 
 /// A scheduled event.
@@ -23,6 +23,8 @@ pub(crate) enum Event {
     Timeout(NodeId),
     /// A packet that a node sent to itself.
     Loopback,
+    /// The neighbour of an interface has not answered in time.
+    Unresolved(InterfaceId),
     /// The change with this index in the schedule is due.
     Change(u32),
 }

@@ -1,6 +1,7 @@
 //! ICMP errors: "too big" (RFC 1191, RFC 4443), "destination unreachable" and "time exceeded".
 //!
-//! Routers and hosts of a network send "too big" where a link has an MTU, and routers send "time
+//! Routers and hosts of a network send "too big" where a link has an MTU, "destination unreachable"
+//! where a neighbour does not answer or an interface rejects packets, and routers send "time
 //! exceeded" when the time to live reaches zero. Node programs can send any of these errors, to act
 //! as a middlebox or as a host without SCTP.
 
@@ -10,13 +11,18 @@ use bytes::Bytes;
 
 use crate::ip::{checksum, pseudo_header};
 use crate::packet::{IPV4_HEADER, IPV6_HEADER, Packet, Protocol};
+use crate::schedule::Unreachable;
 
 const V4_UNREACHABLE: u8 = 3;
+const V4_PROTOCOL_UNREACHABLE: u8 = 2;
 const V4_FRAGMENTATION_NEEDED: u8 = 4;
 const V4_TIME_EXCEEDED: u8 = 11;
 const V6_UNREACHABLE: u8 = 1;
 const V6_TOO_BIG: u8 = 2;
 const V6_TIME_EXCEEDED: u8 = 3;
+const V6_PARAMETER_PROBLEM: u8 = 4;
+/// Code of a Parameter Problem: unrecognized Next Header.
+const V6_UNKNOWN_NEXT_HEADER: u8 = 1;
 const V6_NEXT_HEADER: u8 = 58;
 /// Length of type, code, checksum and the four bytes that depend on the type.
 const HEADER: usize = 8;
@@ -38,8 +44,27 @@ pub enum IcmpError {
         /// Code of type 3 (IPv4) or type 1 (IPv6); code 4 of type 3 is [`Self::TooBig`].
         code: u8,
     },
+    /// The destination does not know the protocol: a Parameter Problem of ICMPv6 (RFC 4443, section
+    /// 3.4). In IPv4 this is [`Self::Unreachable`] with code 2.
+    UnknownNextHeader,
     /// The time to live reached zero in transit.
     TimeExceeded,
+}
+
+impl IcmpError {
+    /// Returns the error for a reason, for a packet of IPv4 or IPv6.
+    pub const fn unreachable(reason: Unreachable, v4: bool) -> Self {
+        let code = match (reason, v4) {
+            (Unreachable::Net, _) => 0,
+            (Unreachable::Host, true) => 1,
+            (Unreachable::Host, false) => 3,
+            (Unreachable::Protocol, true) => 2,
+            (Unreachable::Protocol, false) => return Self::UnknownNextHeader,
+            (Unreachable::Port, true) => 3,
+            (Unreachable::Port, false) => 4,
+        };
+        Self::Unreachable { code }
+    }
 }
 
 /// A received ICMP error.
@@ -69,6 +94,9 @@ pub fn report(about: &Packet, error: IcmpError, from: IpAddr) -> Option<Packet> 
         IcmpError::TooBig { mtu } => (V6_TOO_BIG, 0, mtu),
         IcmpError::Unreachable { code } if v4 => (V4_UNREACHABLE, code, 0),
         IcmpError::Unreachable { code } => (V6_UNREACHABLE, code, 0),
+        IcmpError::UnknownNextHeader if v4 => (V4_UNREACHABLE, V4_PROTOCOL_UNREACHABLE, 0),
+        // The field is the offset of the Next Header of the IPv6 header.
+        IcmpError::UnknownNextHeader => (V6_PARAMETER_PROBLEM, V6_UNKNOWN_NEXT_HEADER, 6),
         IcmpError::TimeExceeded if v4 => (V4_TIME_EXCEEDED, 0, 0),
         IcmpError::TimeExceeded => (V6_TIME_EXCEEDED, 0, 0),
     };
@@ -124,6 +152,7 @@ pub fn parse(packet: &Packet) -> Option<IcmpReport> {
         (true, V4_UNREACHABLE, code) | (false, V6_UNREACHABLE, code) => {
             IcmpError::Unreachable { code }
         }
+        (false, V6_PARAMETER_PROBLEM, V6_UNKNOWN_NEXT_HEADER) => IcmpError::UnknownNextHeader,
         (true, V4_TIME_EXCEEDED, 0) | (false, V6_TIME_EXCEEDED, 0) => IcmpError::TimeExceeded,
         _ => return None,
     };

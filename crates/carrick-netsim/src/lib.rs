@@ -61,13 +61,13 @@ pub use ip::{IpError, transport_checksum};
 pub use link::{
     GilbertElliott, Jitter, LinkConfig, Loss, Queue, QueueLimit, QueueManagement, Red, Reorder,
 };
-pub use network::{Network, NetworkBuilder, Prefix};
+pub use network::{HostRouting, Network, NetworkBuilder, Prefix, RouteTable};
 pub use node::{Node, Outbox, OutgoingPacket};
 pub use packet::{
     Ecn, IPV4_HEADER, IPV6_HEADER, Packet, Protocol, SCTP_ENCAPSULATION_PORT, UDP_HEADER,
 };
 pub use rng::Random;
-pub use schedule::Change;
+pub use schedule::{Change, InputRule, Neighbor, Unreachable};
 pub use stats::{DropReason, FlowStats, Flows, LinkStats, NodeStats};
 pub use time::Time;
 pub use trace::{TraceEvent, TracePlace, TraceStep};

@@ -4,6 +4,7 @@ use core::any::Any;
 use core::net::IpAddr;
 
 use crate::ids::InterfaceId;
+use crate::network::RouteTable;
 use crate::packet::Packet;
 use crate::time::Time;
 
@@ -58,7 +59,7 @@ pub trait Node: Any {
         Some(error)
     }
 
-    /// Handles a state change of the link at `interface`. The default ignores it.
+    /// Handles a state change of `interface` or of its link. The default ignores it.
     fn handle_link_change(
         &mut self,
         now: Time,
@@ -67,6 +68,18 @@ pub trait Node: Any {
         out: &mut Outbox,
     ) {
         let _ = (now, interface, up, out);
+    }
+
+    /// Returns whether [`Self::handle_route_change`] is called. The default is false.
+    fn follows_routes(&self) -> bool {
+        false
+    }
+
+    /// Handles the routes of this host, at the start and after every change of addresses, routes or
+    /// interfaces in the network, whether they differ from those before or not. The default ignores
+    /// them.
+    fn handle_route_change(&mut self, now: Time, routes: RouteTable, out: &mut Outbox) {
+        let _ = (now, routes, out);
     }
 
     /// Handles an address that `interface` gained (`present`) or lost. The default ignores it.

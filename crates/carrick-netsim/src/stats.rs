@@ -9,7 +9,7 @@ pub enum DropReason {
     Early,
     /// Lost on the wire.
     Loss,
-    /// The link was down, or went down while the packet was on it.
+    /// The link or interface was down, or the link went down while the packet was on it.
     Down,
     /// Larger than the link's MTU.
     Mtu,
@@ -21,6 +21,10 @@ pub enum DropReason {
     NotMine,
     /// The node has the address but runs no program.
     NoProgram,
+    /// The neighbour at the other end of the link is not reachable.
+    Neighbor,
+    /// The input rule of the interface.
+    Filtered,
     /// Addresses of different versions, or longer than an IP packet can be.
     Malformed,
 }
@@ -176,7 +180,13 @@ pub struct NodeStats {
     pub dropped_no_program: u64,
     /// Packets that cannot be encoded as IP.
     pub dropped_malformed: u64,
-    /// ICMP messages sent about packets that were too large.
+    /// Packets at an interface that is down.
+    pub dropped_down: u64,
+    /// Packets for a neighbour that is not reachable.
+    pub dropped_neighbor: u64,
+    /// Packets that the input rule of an interface does not accept.
+    pub dropped_filtered: u64,
+    /// ICMP errors sent.
     pub icmp_sent: u64,
 }
 
@@ -188,6 +198,9 @@ impl NodeStats {
             + self.dropped_not_mine
             + self.dropped_no_program
             + self.dropped_malformed
+            + self.dropped_down
+            + self.dropped_neighbor
+            + self.dropped_filtered
     }
 
     pub(crate) fn count_dropped(&mut self, reason: DropReason) {
@@ -196,6 +209,9 @@ impl NodeStats {
             DropReason::NotMine => &mut self.dropped_not_mine,
             DropReason::NoProgram => &mut self.dropped_no_program,
             DropReason::Malformed => &mut self.dropped_malformed,
+            DropReason::Down => &mut self.dropped_down,
+            DropReason::Neighbor => &mut self.dropped_neighbor,
+            DropReason::Filtered => &mut self.dropped_filtered,
             _ => &mut self.dropped_no_route,
         };
         *counter += 1;

@@ -50,19 +50,21 @@
 mod application;
 mod log;
 mod packets;
+mod routes;
 mod sessions;
 
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use carrick_netsim::{InterfaceId, Node, Outbox, Packet};
+use carrick_netsim::{InterfaceId, Node, Outbox, Packet, RouteTable};
 use carrick_proto::sessions::{SessionFactory, SessionLayer};
 use carrick_proto::{AssociationId, Endpoint, Event, Time, Transmit};
 
 use crate::core_time;
 pub use application::Application;
 pub use log::{EventLog, PathState, PathStateChange};
+pub use routes::HostRoutes;
 use sessions::Below;
 
 /// A host with one SCTP endpoint and the program that uses it.
@@ -76,6 +78,8 @@ pub struct SctpHost<A> {
     encapsulation: Option<u16>,
     /// Further UDP ports whose packets reach the host.
     forwarded: Vec<u16>,
+    /// Routes of the host, if the endpoint selects source addresses by them.
+    routes: Option<HostRoutes>,
     /// Flow tag of all sent packets.
     flow: u32,
     /// Buffer for packets of the core; empty between calls, to reuse its allocation.
@@ -97,6 +101,7 @@ impl<A: Application> SctpHost<A> {
             application,
             encapsulation: None,
             forwarded: Vec::new(),
+            routes: None,
             flow: 0,
             buffer: Vec::new(),
             ids: Vec::new(),
@@ -138,6 +143,15 @@ impl<A: Application> SctpHost<A> {
     /// Accepts encapsulated packets to this port, too.
     pub fn forward(&mut self, port: u16) {
         self.forwarded.push(port);
+    }
+
+    /// Follows the routes of the host: the endpoint, whose configuration must have a clone of `routes`
+    /// as its [`carrick_proto::EndpointConfig::source_selection`], selects source addresses by them,
+    /// and again after every change. Without it, source addresses do not depend on routes.
+    #[must_use]
+    pub fn with_routes(mut self, routes: HostRoutes) -> Self {
+        self.routes = Some(routes);
+        self
     }
 
     /// Sets the flow tag of sent packets.
@@ -330,6 +344,23 @@ impl<A: Application> Node for SctpHost<A> {
         let timers = [self.poll_timeout(), self.application.next_timer()];
         let next = timers.into_iter().flatten().min()?;
         Some(carrick_netsim::Time::from_nanos(next.as_nanos()))
+    }
+
+    fn follows_routes(&self) -> bool {
+        self.routes.is_some()
+    }
+
+    fn handle_route_change(
+        &mut self,
+        now: carrick_netsim::Time,
+        routes: RouteTable,
+        out: &mut Outbox,
+    ) {
+        let now = core_time(now);
+        if self.routes.as_ref().is_some_and(|own| own.replace(routes)) {
+            self.endpoint.local_routes_changed();
+            self.drain(now, out);
+        }
     }
 
     fn handle_address_change(

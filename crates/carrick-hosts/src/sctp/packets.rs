@@ -122,6 +122,7 @@ pub(super) fn icmp(packet: &Packet, is_bound_to: impl Fn(u16) -> bool) -> Option
             (true, V4_PORT_UNREACHABLE) | (false, V6_PORT_UNREACHABLE) => IcmpKind::PortUnreachable,
             _ => IcmpKind::DestinationUnreachable,
         },
+        IcmpError::UnknownNextHeader => IcmpKind::ProtocolUnreachable,
         // Ignored according to RFC 9260, section 10.
         IcmpError::TimeExceeded => return None,
     };

@@ -1,4 +1,5 @@
 //! Tests of the public interface, in one binary.
 
+mod routes;
 mod sctp;
 mod tcp;

@@ -159,9 +159,7 @@ impl<'m> Parts<'m> {
             interfaces.push([a, b]);
         }
         for (number, node) in model.nodes.iter().enumerate() {
-            if node.source_routing {
-                builder.set_source_routing(nodes[number], true);
-            }
+            builder.set_routing(nodes[number], node.routing);
         }
         let setups = model.flows.iter().zip(setup_delays(model, seed));
         let setups = setups.map(|(flow, later)| (flow.setup + later).as_nanos() as u64);

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick_netsim::{LinkConfig, Loss};
+use carrick_netsim::{HostRouting, LinkConfig, Loss};
 use carrick_proto::{AssociationConfig, Reliability};
 use carrick_simco::load::Workload;
 
@@ -37,8 +37,8 @@ pub(super) struct Node {
     pub(super) kind: NodeStack,
     /// Further arguments of the program of the stack.
     pub(super) arguments: Vec<String>,
-    /// Enables source routing: a packet leaves by the interface that has its source address.
-    pub(super) source_routing: bool,
+    /// Selection of the interface of a packet.
+    pub(super) routing: HostRouting,
     /// The host requests its peers to set an address that it gains as primary (RFC 5061).
     pub(super) set_peer_primary: bool,
     /// Role in Mobile IP (RFC 5944).

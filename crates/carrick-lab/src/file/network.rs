@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use carrick_netsim::{
-    GilbertElliott, Jitter, LinkConfig, Loss, Queue, QueueLimit, QueueManagement, Red, Reorder,
+    GilbertElliott, HostRouting, Jitter, LinkConfig, Loss, Queue, QueueLimit, QueueManagement, Red,
+    Reorder,
 };
 
 use super::error::FileError;
@@ -213,7 +214,7 @@ fn host(
         name: name.into(),
         kind: section.value_or("stack", sctp, |item| item.choice(&choices))?,
         arguments: section.value_or("arguments", Vec::new(), Item::read)?,
-        source_routing: section.value_or("source_routing", false, Item::read)?,
+        routing: routing(section)?,
         set_peer_primary: section.value_or("set_peer_primary", false, Item::read)?,
         mobility: section.value_or("mobile", None, |item| {
             item.optional(|item| mobile(item, links))
@@ -222,6 +223,18 @@ fn host(
     };
     section.finish()?;
     Ok(node)
+}
+
+/// Parses the keys of a host for the selection of the interface of a packet.
+fn routing(section: &Section<'_>) -> Result<HostRouting, FileError> {
+    let prefers_source = section.value_or("source_routing", false, Item::read)?;
+    let by_policy = section.value_or("policy_routing", false, Item::read)?;
+    match (prefers_source, by_policy) {
+        (true, true) => Err(section.error("a host has either source_routing or policy_routing")),
+        (true, false) => Ok(HostRouting::PreferSource),
+        (false, true) => Ok(HostRouting::BySource),
+        (false, false) => Ok(HostRouting::ByDestination),
+    }
 }
 
 /// Parses the key `mobile` of a host; `names` are those of all links.

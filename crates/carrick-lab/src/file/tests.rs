@@ -80,6 +80,33 @@ fn value(rows: &[(String, f64)], id: &str) -> f64 {
 }
 
 #[test]
+fn policy_routing_sends_by_the_source_or_not_at_all() {
+    let host = "[hosts.a]\nsettings = \"quick\"\n";
+    let with = |keys: &str| TWO_PATHS.replace(host, &format!("{host}{keys}"));
+    // The only addresses are of different networks: the route to b's is by the first link.
+    let crossed = |keys: &str| {
+        let text = with(keys).replace("first = \"10.1.0.1\", ", "");
+        let text = text.replace(", second = \"10.2.0.2\"", "");
+        let text = text.replace("loss = \"100 %\"", "loss = \"0 %\"");
+        let result = parse(&text).run(&RunOptions::default(), &Silent);
+        let rows = result.map_or_else(|_| Vec::new(), |result| result.rows);
+        let goodput = rows.into_iter().find(|row| row.id == "data.goodput");
+        goodput
+            .and_then(|row| row.measured)
+            .is_some_and(|rate| rate > 0.0)
+    };
+    assert!(crossed("policy_routing = false\n"));
+    assert!(!crossed("policy_routing = true\n"));
+    let both = with("policy_routing = true\nsource_routing = true\n");
+    let error = ScenarioFile::parse("x.toml", &both).expect_err("two routings");
+    let error = error.to_string();
+    assert!(
+        error.contains("either source_routing or policy_routing"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_flow_survives_the_failure_of_its_first_path() {
     let rows = measured(TWO_PATHS);
     assert!((value(&rows, "data.survived") - 1.0).abs() < 1e-9);

@@ -11,6 +11,7 @@ mod long_links;
 mod multipath;
 mod pacing;
 mod path_mtu;
+mod redundancy;
 mod scenario_files;
 mod scenario_sweep;
 mod scenario_trace;

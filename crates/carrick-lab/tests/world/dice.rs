@@ -40,6 +40,10 @@ pub(crate) enum Part {
     Handovers(usize),
     /// Steps of the network after which a side may hand over.
     HandoverSteps,
+    /// Hosts that follow their routes, and failures at their interfaces.
+    Interfaces,
+    /// World of failures.
+    Failures,
 }
 
 /// A seeded source of choices.
@@ -66,6 +70,8 @@ impl Dice {
             Part::Pacing(side) => 151 + side as u64,
             Part::Handovers(side) => 160 + side as u64,
             Part::HandoverSteps => 162,
+            Part::Interfaces => 164,
+            Part::Failures => 170,
         };
         Self(Random::new(seed, stream))
     }

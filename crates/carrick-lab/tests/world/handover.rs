@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use carrick_hosts::sctp::HostRoutes;
 use carrick_proto::{AssociationConfig, Endpoint, ImportConfig, Time};
 
 use super::dice::{Dice, Part};
@@ -29,23 +30,38 @@ impl Handovers {
     }
 
     /// Hands the endpoint over, or not.
-    pub(crate) fn pass(&mut self, now: Time, endpoint: &mut Endpoint, config: &AssociationConfig) {
+    pub(crate) fn pass(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        config: &AssociationConfig,
+        routes: Option<&HostRoutes>,
+    ) {
         let later = self.dice.log_millis(1, 10_000_000);
         if self.dice.chance(self.chance) && self.enabled {
-            hand_over(now, endpoint, config, later);
+            hand_over(now, endpoint, config, routes, later);
             self.count += 1;
         }
     }
 }
 
 /// Hands the endpoint over to a program whose clock is ahead, and back.
-fn hand_over(now: Time, endpoint: &mut Endpoint, config: &AssociationConfig, later: Duration) {
+fn hand_over(
+    now: Time,
+    endpoint: &mut Endpoint,
+    config: &AssociationConfig,
+    routes: Option<&HostRoutes>,
+    later: Duration,
+) {
     let moves = |from: &Endpoint, now: Time, then: Time| {
         let export = from.export(now).expect("all of it can be exported");
-        let parts = ImportConfig {
+        let mut parts = ImportConfig {
             protections: config.security.protection.iter().cloned().collect(),
             ..ImportConfig::default()
         };
+        if let Some(routes) = routes {
+            parts.source_selection = Box::new(routes.clone());
+        }
         Endpoint::import(parts, then, export.as_bytes()).expect("the export is valid")
     };
     let ahead = moves(endpoint, now, now + later);

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use carrick_hosts::{core_time, sctp::SctpHost};
+use carrick_hosts::core_time;
+use carrick_hosts::sctp::{HostRoutes, SctpHost};
 use carrick_lab::seed::derive_bytes;
 use carrick_netsim::{Direction, Network, NodeId};
 use carrick_proto::{AssociationConfig, CloseReason, Endpoint, EndpointConfig};
@@ -140,6 +141,9 @@ impl World {
                 plain: plan.plain,
                 peer_addresses: addresses_ever(&topology, 1 - side),
                 config: configs[side].clone(),
+                // Sessions do not move when routes change.
+                routes: (topology.follows_routes && !extras.sessions.any())
+                    .then(HostRoutes::default),
                 hands_over: watch.hands_over,
                 slack: largest_packet + configs[side].buffers.message_overhead,
             };
@@ -561,12 +565,20 @@ fn host(
     let mut endpoint =
         EndpointConfig::new(PORTS[side], topology.addresses[side].clone(), endpoint_seed);
     endpoint.association = config.clone();
+    let routes = party.routes();
+    if let Some(routes) = &routes {
+        endpoint.source_selection = Box::new(routes.clone());
+    }
     let sessions = extras.sessions.layer(side, incarnation, &mut endpoint);
     party.sessions.clone_from(&sessions);
     let endpoint = Endpoint::new(endpoint).map_err(|error| format!("side {side}: {error}"))?;
     let host = SctpHost::new(endpoint, party);
     let host = match sessions {
         Some(sessions) => host.over(sessions),
+        None => host,
+    };
+    let host = match routes {
+        Some(routes) => host.with_routes(routes),
         None => host,
     };
     Ok(match plan.encapsulation {

@@ -7,11 +7,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use carrick_netsim::{
-    Change, Direction, GilbertElliott, InterfaceId, Jitter, LinkConfig, LinkId, Loss, Network,
-    NetworkBuilder, NodeId, Queue, QueueLimit, QueueManagement, Red, Reorder, Time,
+    Change, Direction, GilbertElliott, HostRouting, InterfaceId, Jitter, LinkConfig, LinkId, Loss,
+    Network, NetworkBuilder, NodeId, Queue, QueueLimit, QueueManagement, Red, Reorder, Time,
 };
 
 use super::dice::{Dice, Part};
+use super::interface_failure::InterfaceFailure;
 use super::plan::{Ending, WorldPlan};
 
 /// Proportion of links, in each direction, with queue management.
@@ -44,7 +45,11 @@ pub(crate) struct Topology {
     /// Removal of an address of a side, given by its number; never the first. It may be added
     /// again.
     removal: Option<Removal>,
-    source_routing: bool,
+    routing: HostRouting,
+    /// The hosts select source addresses by their routes, which interfaces that are down change.
+    pub(crate) follows_routes: bool,
+    /// Failures at the interfaces of both hosts with this number.
+    interface_failures: Vec<(usize, Duration, Duration, InterfaceFailure)>,
     /// MTU of the links next to side 0, reported by ICMP. No packet of one chunk exceeds it,
     /// because the simulator does not fragment.
     pub(crate) link_mtu: Option<usize>,
@@ -132,13 +137,26 @@ impl Topology {
             }
         }
         let removal = removal(dice, &addresses, plan);
+        let mut own = Dice::new(seed, Part::Interfaces);
+        let follows_routes = own.chance(0.3);
+        let interface_failures = match follows_routes {
+            true => interface_failures(&mut own, &addresses, plan),
+            false => Vec::new(),
+        };
+        let strict = follows_routes && own.chance(0.3);
         Self {
             shape,
             removal,
             inner,
             outages: outages(seed, links, plan),
             link_mtu,
-            source_routing: dice.chance(0.7),
+            routing: match dice.chance(0.7) {
+                _ if strict => HostRouting::BySource,
+                true => HostRouting::PreferSource,
+                false => HostRouting::ByDestination,
+            },
+            follows_routes,
+            interface_failures,
             corrupts: access
                 .iter()
                 .any(|(there, back)| there.corrupt + back.corrupt > 0.0),
@@ -178,7 +196,7 @@ impl Topology {
         let mut builder = NetworkBuilder::new(seed);
         let hosts = ["left", "right"].map(|name| builder.add_host(name));
         for host in hosts {
-            builder.set_source_routing(host, self.source_routing);
+            builder.set_routing(host, self.routing);
         }
         let (owners, links) = match self.shape {
             Shape::Direct => self.build_direct(&mut builder, hosts),
@@ -193,6 +211,13 @@ impl Topology {
         let mut net = builder.build().expect("a valid network");
         let access = &links[..self.access.len()];
         self.schedule_outages(&mut net, access);
+        for (number, from, to, kind) in &self.interface_failures {
+            let ports = [0, 1].map(|side| owners[side][*number]);
+            for [begins, ends] in kind.changes(ports) {
+                net.at(time(*from), begins).expect("a time ahead");
+                net.at(time(*to), ends).expect("a time ahead");
+            }
+        }
         if let Ending::Death { at } = ending {
             for link in access {
                 // Silently: without notification of the hosts.
@@ -527,6 +552,25 @@ fn outages(seed: u64, links: usize, plan: &WorldPlan) -> Vec<Outage> {
         }
     }
     all
+}
+
+/// Draws failures at the interfaces of both hosts with one number, which all end.
+fn interface_failures(
+    dice: &mut Dice,
+    addresses: &[Vec<IpAddr>; 2],
+    plan: &WorldPlan,
+) -> Vec<(usize, Duration, Duration, InterfaceFailure)> {
+    if matches!(plan.ending, Ending::Death { .. }) {
+        return Vec::new();
+    }
+    let last = addresses[0].len().min(addresses[1].len()) - 1;
+    (0..dice.range(0, 6))
+        .map(|_| {
+            let from = dice.log_millis(1, 20_000);
+            let to = from + dice.log_millis(20, 20_000);
+            (dice.size(0, last), from, to, InterfaceFailure::new(dice))
+        })
+        .collect()
 }
 
 fn removal(dice: &mut Dice, addresses: &[Vec<IpAddr>; 2], plan: &WorldPlan) -> Option<Removal> {

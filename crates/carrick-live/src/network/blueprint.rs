@@ -161,7 +161,7 @@ fn common_prefix(one: IpAddr, other: IpAddr) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use carrick_netsim::{Change, LinkConfig, NetworkBuilder};
+    use carrick_netsim::{Change, HostRouting, LinkConfig, NetworkBuilder};
 
     use super::*;
 
@@ -171,7 +171,7 @@ mod tests {
         let near = builder.add_host("near");
         let far = builder.add_host("far");
         let router = builder.add_router("router");
-        builder.set_source_routing(near, true);
+        builder.set_routing(near, HostRouting::PreferSource);
         for (own, address) in [[10, 0, 1, 1], [172, 16, 1, 1]].into_iter().enumerate() {
             let end = builder.add_interface(near, [address.into()]);
             let port = builder.add_interface(router, []);

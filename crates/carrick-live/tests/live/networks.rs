@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use carrick_live::{Error, LinkAccuracy, LiveNetwork, NetworkPlan, run_on_host, running_networks};
-use carrick_netsim::{Change, LinkConfig, Loss, NetworkBuilder, Queue};
+use carrick_netsim::{Change, HostRouting, LinkConfig, Loss, NetworkBuilder, Queue};
 
 /// Two hosts with two paths, the first over two simulated routers.
 fn network() -> Result<NetworkPlan, Error> {
@@ -158,7 +158,7 @@ fn roaming() -> (Result<NetworkPlan, Error>, [carrick_netsim::InterfaceId; 2]) {
     let mut builder = NetworkBuilder::new(1);
     let near = builder.add_host("near");
     let far = builder.add_host("far");
-    builder.set_source_routing(near, true);
+    builder.set_routing(near, HostRouting::PreferSource);
     let router = builder.add_router("router");
     let mut link = |ends: [(carrick_netsim::NodeId, Option<[u8; 4]>); 2]| {
         let ends = ends.map(|(node, own)| builder.add_interface(node, own.map(IpAddr::from)));

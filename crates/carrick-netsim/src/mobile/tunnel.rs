@@ -127,9 +127,9 @@ impl Tunnels {
             // The tunnel's port and source route errors do not concern the sender. To the sender,
             // an unreachable protocol 4 is an unreachable host.
             IcmpError::Unreachable { code: 3 | 5 } => return None,
-            IcmpError::Unreachable { code: 2 } | IcmpError::TimeExceeded => {
-                IcmpError::Unreachable { code: 1 }
-            }
+            IcmpError::Unreachable { code: 2 }
+            | IcmpError::UnknownNextHeader
+            | IcmpError::TimeExceeded => IcmpError::Unreachable { code: 1 },
             IcmpError::Unreachable { code } => IcmpError::Unreachable { code },
         };
         let inner = Packet::from_quoted_bytes(&outer.payload).ok()?;

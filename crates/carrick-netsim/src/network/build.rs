@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use core::net::IpAddr;
 
-use super::route::{ExplicitRoute, Prefix, Routes};
+use super::route::{ExplicitRoute, HostRouting, Prefix, Routes};
 use super::{Interface, Network, NodeKind, NodeState};
 use crate::capture::Captures;
 use crate::error::ConfigError;
@@ -57,7 +57,7 @@ impl NetworkBuilder {
             program: None,
             interfaces: Vec::new(),
             routes: Vec::new(),
-            source_routing: false,
+            routing: HostRouting::default(),
             armed: None,
             stalls: 0,
             stats: NodeStats::default(),
@@ -79,12 +79,8 @@ impl NetworkBuilder {
         let state = &mut self.nodes[node.index()];
         let name = format!("{}-{}", state.name, state.interfaces.len());
         state.interfaces.push(id);
-        self.interfaces.push(Interface {
-            node,
-            name,
-            addresses: addresses.into_iter().collect(),
-            outgoing: None,
-        });
+        let addresses = addresses.into_iter().collect();
+        self.interfaces.push(Interface::new(node, name, addresses));
         id
     }
 
@@ -165,11 +161,10 @@ impl NetworkBuilder {
         }
     }
 
-    /// Enables or disables source routing of a host: among the interfaces over which a destination
-    /// is reachable, the one that has the packet's source address is preferred. Disabled by
-    /// default: the shortest path is used.
-    pub fn set_source_routing(&mut self, host: NodeId, enabled: bool) {
-        self.nodes[host.index()].source_routing = enabled;
+    /// Sets how a host selects the interface by which a packet leaves. Default:
+    /// [`HostRouting::ByDestination`].
+    pub fn set_routing(&mut self, host: NodeId, routing: HostRouting) {
+        self.nodes[host.index()].routing = routing;
     }
 
     /// Sets the program of a node, in place of an earlier one.
@@ -213,6 +208,7 @@ impl NetworkBuilder {
         };
         network.routes.observe_links(&network.one_way_links);
         network.compute_routes();
+        network.routes_changed();
         for node in 0..network.nodes.len() {
             network.wake(NodeId(node as u32));
         }

@@ -56,7 +56,10 @@ impl Network {
     }
 
     /// Puts a packet onto the link of an interface.
-    fn transmit(&mut self, interface: InterfaceId, packet: Packet) {
+    pub(super) fn transmit(&mut self, interface: InterfaceId, packet: Packet) {
+        let Some(packet) = self.admit_output(interface, packet) else {
+            return;
+        };
         let Some(half) = self.interfaces[interface.index()].outgoing else {
             self.drop_at(self.node_of(interface), &packet, DropReason::NoRoute);
             return;
@@ -87,7 +90,13 @@ impl Network {
     }
 
     /// Reports an error at `interface` of `node` to the sender of a packet.
-    fn report(&mut self, node: NodeId, interface: InterfaceId, packet: &Packet, error: IcmpError) {
+    pub(super) fn report(
+        &mut self,
+        node: NodeId,
+        interface: InterfaceId,
+        packet: &Packet,
+        error: IcmpError,
+    ) {
         let from = self.icmp_source(node, interface, packet.source);
         if let Some(message) = from.and_then(|from| icmp::report(packet, error, from)) {
             self.nodes[node.index()].stats.icmp_sent += 1;
@@ -190,6 +199,9 @@ impl Network {
         let interface = self.one_way_links[half.index()].to;
         let inbound = PacketDirection::Inbound;
         self.captures.record(self.now, interface, inbound, &packet);
+        let Some(packet) = self.admit_input(interface, packet) else {
+            return;
+        };
         let node = self.node_of(interface);
         let owner = self.routes.owner(packet.destination);
         let is_own = owner.is_some_and(|owner| self.node_of(owner) == node);

@@ -2,6 +2,7 @@
 
 mod build;
 mod forward;
+mod interface;
 mod route;
 mod run;
 
@@ -12,7 +13,7 @@ use std::io::{self, Write};
 use core::net::IpAddr;
 
 pub use build::NetworkBuilder;
-pub use route::Prefix;
+pub use route::{HostRouting, Prefix, RouteTable};
 
 use crate::capture::Captures;
 use crate::error::ConfigError;
@@ -22,11 +23,12 @@ use crate::link::OneWayLink;
 use crate::node::{Node, Outbox};
 use crate::packet::Packet;
 use crate::rng::Random;
-use crate::schedule::Change;
+use crate::schedule::{Change, InputRule, Neighbor};
 use crate::stats::{LinkStats, NodeStats};
 use crate::time::Time;
 use crate::trace::{TraceEvent, Tracer};
 
+use interface::Resolution;
 use route::{ExplicitRoute, Routes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +43,7 @@ struct NodeState {
     program: Option<Box<dyn Node>>,
     interfaces: Vec<InterfaceId>,
     routes: Vec<ExplicitRoute>,
-    source_routing: bool,
+    routing: HostRouting,
     /// Timeout for which the event queue has an event.
     armed: Option<Time>,
     /// Consecutive timeouts after which the program requested no later time.
@@ -54,6 +56,27 @@ struct Interface {
     name: String,
     addresses: Vec<IpAddr>,
     outgoing: Option<HalfId>,
+    /// The interface is up; a link that is down is separate.
+    up: bool,
+    neighbor: Neighbor,
+    input: InputRule,
+    /// Resolution of the neighbour in progress.
+    resolution: Option<Resolution>,
+}
+
+impl Interface {
+    fn new(node: NodeId, name: String, addresses: Vec<IpAddr>) -> Self {
+        Self {
+            node,
+            name,
+            addresses,
+            outgoing: None,
+            up: true,
+            neighbor: Neighbor::Reachable,
+            input: InputRule::Accept,
+            resolution: None,
+        }
+    }
 }
 
 /// A network in virtual time.
@@ -182,6 +205,7 @@ impl Network {
     /// Sets the program of a node, in place of an earlier one, and reads its first timeout.
     pub fn set_node_program(&mut self, node: NodeId, program: Box<dyn Node>) {
         self.nodes[node.index()].program = Some(program);
+        self.provide_routes(node);
         self.wake(node);
     }
 
@@ -354,14 +378,26 @@ impl Network {
                     node: owner, name, ..
                 } = &self.interfaces[via.index()];
                 self.nodes[node.index()].add_route(route, *owner == node, name)?;
+                self.routes_changed();
             }
             Change::RemoveRoutes { node, prefix } => {
                 let routes = &mut self.nodes[node.index()].routes;
                 routes.retain(|route| route.prefix != prefix);
+                self.routes_changed();
+            }
+            Change::InterfaceDown(interface) => self.set_interface_state(interface, false),
+            Change::InterfaceUp(interface) => self.set_interface_state(interface, true),
+            Change::SetNeighbor {
+                interface,
+                neighbor,
+            } => self.set_neighbor(interface, neighbor),
+            Change::SetInput { interface, input } => {
+                self.interfaces[interface.index()].input = input;
             }
             Change::Reroute => {
                 self.routes.observe_links(&self.one_way_links);
                 self.compute_routes();
+                self.routes_changed();
             }
         }
         Ok(())
@@ -395,6 +431,25 @@ impl Network {
         self.call(self.node_of(interface), |program, now, out| {
             program.handle_address_change(now, interface, address, present, out);
         });
+        self.routes_changed();
+    }
+
+    /// Passes the routes of every host that follows them to its program.
+    fn routes_changed(&mut self) {
+        for node in 0..self.nodes.len() as u32 {
+            self.provide_routes(NodeId(node));
+        }
+    }
+
+    /// Passes the routes of a host to its program, if it follows them.
+    fn provide_routes(&mut self, node: NodeId) {
+        let program = self.nodes[node.index()].program.as_deref();
+        if program.is_some_and(Node::follows_routes) {
+            let routes = self.route_table(node);
+            self.call(node, |program, now, out| {
+                program.handle_route_change(now, routes, out);
+            });
+        }
     }
 
     fn compute_routes(&mut self) {

@@ -3,7 +3,8 @@
 //! Automatic routes lead to the link of the interface that has the address, as with subnets: an
 //! address of a multi-homed host is not reachable through another of its interfaces. They are
 //! computed when addresses change, and take a failed link into account only after
-//! `Change::Reroute`, so that by default a failure is left to the transport protocol.
+//! `Change::Reroute`, so that by default a failure is left to the transport protocol. An interface
+//! that is down has no routes on its own node, at once.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -73,8 +74,8 @@ impl ExplicitRoute {
         (Reverse(self.prefix.length), self.source.is_none())
     }
 
-    fn matches(&self, source: IpAddr, destination: IpAddr) -> bool {
-        self.prefix.contains(destination) && self.source.is_none_or(|only| only == source)
+    fn matches(&self, source: Option<IpAddr>, destination: IpAddr) -> bool {
+        self.prefix.contains(destination) && (self.source.is_none() || self.source == source)
     }
 }
 
@@ -100,6 +101,42 @@ impl NodeState {
     }
 }
 
+/// Selection of the interface by which a packet of a host leaves.
+///
+/// In any case a host accepts packets for all its addresses at every interface (the weak model of
+/// RFC 1122, section 3.3.4.2), and an interface that is down has no routes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HostRouting {
+    /// The route to the destination decides, whatever the source address is: the routing table of a
+    /// host without rules.
+    #[default]
+    ByDestination,
+    /// Among the interfaces over which the destination is reachable, the one that has the source
+    /// address is preferred. If there is none, the destination decides.
+    PreferSource,
+    /// Policy routing: the interface that has the source address, if the destination is reachable
+    /// over it; otherwise there is no route.
+    BySource,
+}
+
+/// Source addresses by the routes of a host at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteTable {
+    /// Destinations with a route, sorted, and the source that the host selects.
+    sources: Vec<(IpAddr, IpAddr)>,
+}
+
+impl RouteTable {
+    /// Returns the address from which the host sends to `destination` if its program selects none;
+    /// `None` without a route.
+    pub fn source(&self, destination: IpAddr) -> Option<IpAddr> {
+        let found = self
+            .sources
+            .binary_search_by_key(&destination, |(to, _)| *to);
+        found.ok().map(|position| self.sources[position].1)
+    }
+}
+
 /// Next hop of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextHop {
@@ -118,6 +155,26 @@ fn key(address: IpAddr) -> PrefixKey {
         IpAddr::V4(v4) => (false, u128::from(v4.to_bits())),
         IpAddr::V6(v6) => (true, v6.to_bits()),
     }
+}
+
+fn address((v6, bits): PrefixKey) -> IpAddr {
+    match v6 {
+        false => IpAddr::V4((bits as u32).into()),
+        true => IpAddr::V6(bits.into()),
+    }
+}
+
+/// Returns the address of the same IP version with the longest common prefix, the first one of
+/// several.
+fn nearest(addresses: &[IpAddr], destination: IpAddr) -> Option<IpAddr> {
+    let same_version = addresses
+        .iter()
+        .filter(|a| a.is_ipv4() == destination.is_ipv4());
+    let common = |address: &IpAddr| (key(*address).1 ^ key(destination).1).leading_zeros();
+    same_version
+        .rev()
+        .max_by_key(|address| common(address))
+        .copied()
 }
 
 /// The automatic routes.
@@ -280,6 +337,12 @@ impl Graph<'_> {
 impl Network {
     /// Returns the next hop of a packet from `source` to `destination` at `node`.
     pub(super) fn resolve(&self, node: NodeId, source: IpAddr, destination: IpAddr) -> NextHop {
+        self.next_hop(node, Some(source), destination)
+    }
+
+    /// Returns the next hop of a packet whose source is not selected yet if it is `None`: rules by
+    /// source do not apply then.
+    fn next_hop(&self, node: NodeId, source: Option<IpAddr>, destination: IpAddr) -> NextHop {
         let state = &self.nodes[node.index()];
         let position = self.routes.position(destination);
         if let Some(position) = position {
@@ -288,26 +351,51 @@ impl Network {
                 return NextHop::Local(owner);
             }
         }
-        if let Some(route) = state
-            .routes
-            .iter()
-            .find(|route| route.matches(source, destination))
+        let mut explicit = state.routes.iter();
+        if let Some(route) = explicit
+            .find(|route| route.matches(source, destination) && self.is_interface_up(route.via))
         {
             return NextHop::Via(route.via);
         }
         let Some(position) = position else {
             return NextHop::Unreachable;
         };
-        let next_hops = &self.routes.next_hops[node.index()][position];
-        if state.source_routing
-            && let Some(owner) = self.routes.owner(source)
-            && next_hops.contains(&owner)
-        {
-            return NextHop::Via(owner);
+        let next_hops = self.routes.next_hops[node.index()][position].iter();
+        let mut next_hops = next_hops.copied().filter(|via| self.is_interface_up(*via));
+        let by_source = |source| {
+            let owner = self.routes.owner(source)?;
+            next_hops.clone().find(|via| *via == owner)
+        };
+        let via = match (state.routing, source) {
+            (HostRouting::ByDestination, _) | (_, None) => next_hops.next(),
+            (HostRouting::PreferSource, Some(source)) => {
+                by_source(source).or_else(|| next_hops.next())
+            }
+            (HostRouting::BySource, Some(source)) => by_source(source),
+        };
+        via.map_or(NextHop::Unreachable, NextHop::Via)
+    }
+
+    /// Returns the address from which `node` sends to `destination` if its program selects none, as
+    /// its routes select it; `None` without a route, or without an address of this IP version.
+    pub fn selected_source(&self, node: NodeId, destination: IpAddr) -> Option<IpAddr> {
+        let NextHop::Via(via) = self.next_hop(node, None, destination) else {
+            return None;
+        };
+        let mut all = self.nodes[node.index()].interfaces.iter();
+        nearest(self.addresses(via), destination)
+            .or_else(|| all.find_map(|interface| nearest(self.addresses(*interface), destination)))
+    }
+
+    /// Returns the source addresses of `node` by its routes of now.
+    pub(super) fn route_table(&self, node: NodeId) -> RouteTable {
+        let destinations = self.routes.owners.iter().map(|(key, _)| address(*key));
+        let sources = destinations.filter_map(|destination| {
+            Some((destination, self.selected_source(node, destination)?))
+        });
+        RouteTable {
+            sources: sources.collect(),
         }
-        next_hops
-            .first()
-            .map_or(NextHop::Unreachable, |interface| NextHop::Via(*interface))
     }
 }
 

@@ -75,6 +75,7 @@ impl Network {
                     self.drop_at(node, &packet, DropReason::NotMine);
                 }
             }
+            Event::Unresolved(interface) => return self.fail_resolution(time, interface),
             Event::Change(number) => {
                 self.now = time;
                 let change = self.schedule[number as usize].clone();

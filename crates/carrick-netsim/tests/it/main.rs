@@ -4,6 +4,7 @@ mod capture;
 mod changes;
 mod common;
 mod impairments;
+mod interfaces;
 mod links;
 mod mobile_handover;
 mod mobile_messages;

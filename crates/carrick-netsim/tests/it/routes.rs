@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use carrick_netsim::icmp::{self, IcmpError};
 use carrick_netsim::{
-    Change, ConfigError, Direction, InterfaceId, LinkConfig, LinkId, Loss, Network, NetworkBuilder,
-    NodeId, Outbox, Prefix, Time,
+    Change, ConfigError, Direction, HostRouting, InterfaceId, LinkConfig, LinkId, Loss, Network,
+    NetworkBuilder, NodeId, Outbox, Prefix, Time,
 };
 use common::{Pair, Recorder, ip, numbered, packet, send};
 
@@ -25,7 +25,7 @@ struct Diamond {
     middle: LinkId,
 }
 
-fn diamond(source_routing: bool) -> Diamond {
+fn diamond(routing: HostRouting) -> Diamond {
     let mut builder = NetworkBuilder::new(5);
     let a = builder.add_host("a");
     let b = builder.add_host("b");
@@ -53,7 +53,7 @@ fn diamond(source_routing: bool) -> Diamond {
     let r2c = builder.add_interface(r2, []);
     let r3c = builder.add_interface(r3, []);
     builder.connect_both(r2c, r3c, link);
-    builder.set_source_routing(a, source_routing);
+    builder.set_routing(a, routing);
     for host in [a, b] {
         builder.set_node_program(host, Box::new(Recorder::default()));
     }
@@ -71,7 +71,7 @@ fn diamond(source_routing: bool) -> Diamond {
 
 #[test]
 fn shortest_routes_over_two_routers() {
-    let mut world = diamond(false);
+    let mut world = diamond(HostRouting::ByDestination);
     send(&mut world.net, world.a, packet("10.2.0.1", "10.2.0.2"));
     send(
         &mut world.net,
@@ -97,8 +97,8 @@ fn source_routing_selects_the_interface() {
         let port = world.net.route(world.a, ip(source), ip(destination));
         port.map(|port| world.net.interface_name(port).to_owned())
     };
-    let shortest = diamond(false);
-    let by_source = diamond(true);
+    let shortest = diamond(HostRouting::ByDestination);
+    let by_source = diamond(HostRouting::PreferSource);
     let to_b2 = Some("a-1".to_owned());
     let over_first = Some("a-0".to_owned());
     assert_eq!(route(&shortest, "10.1.0.1", "10.2.0.2"), to_b2);
@@ -110,7 +110,7 @@ fn source_routing_selects_the_interface() {
 
 #[test]
 fn routes_change_only_on_request() {
-    let mut world = diamond(true);
+    let mut world = diamond(HostRouting::PreferSource);
     world
         .net
         .apply(Change::LinkDown(world.middle))
@@ -155,7 +155,7 @@ fn explicit_routes_win_and_the_longest_prefix_wins() {
 
 #[test]
 fn routes_are_added_and_removed_while_running() {
-    let mut world = diamond(false);
+    let mut world = diamond(HostRouting::ByDestination);
     let [first, second] = [0, 1].map(|n| world.net.interfaces(world.a)[n]);
     let (source, destination) = (ip("10.1.0.1"), ip("10.2.0.2"));
     let route = |world: &Diamond| world.net.route(world.a, source, destination);
@@ -198,7 +198,7 @@ fn unreachable_packets_are_dropped_and_counted() {
 
 #[test]
 fn packets_with_an_expired_ttl_are_dropped() {
-    let mut world = diamond(false);
+    let mut world = diamond(HostRouting::ByDestination);
     let mut short = packet("10.1.0.1", "10.1.0.2");
     short.ttl = 2;
     send(&mut world.net, world.a, short);
@@ -224,7 +224,7 @@ fn loopback_addresses_are_reached_over_every_link() {
         near
     });
     builder.add_interface(b, [ip("10.99.0.1")]);
-    builder.set_source_routing(a, true);
+    builder.set_routing(a, HostRouting::PreferSource);
     let net = builder.build().expect("a valid network");
     for (port, source) in ports.into_iter().zip(["10.1.0.1", "10.2.0.1"]) {
         assert_eq!(net.route(a, ip(source), ip("10.99.0.1")), Some(port));
@@ -234,7 +234,7 @@ fn loopback_addresses_are_reached_over_every_link() {
 #[test]
 fn too_large_packets_are_reported_to_their_sender() {
     for (mtu_black_hole, reports) in [(false, 1), (true, 0)] {
-        let mut world = diamond(false);
+        let mut world = diamond(HostRouting::ByDestination);
         let config = LinkConfig {
             mtu_black_hole,
             ..LinkConfig::delay(MS).with_mtu(1400)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carrick_hosts::sctp::SctpHost;
 use carrick_lab::parallel;
-use carrick_netsim::{LinkConfig, NetworkBuilder, Queue, Time};
+use carrick_netsim::{HostRouting, LinkConfig, NetworkBuilder, Queue, Time};
 use carrick_proto::AssociationConfig;
 use carrick_proto::cc::{Algorithm, CmtRpV1, CmtRpV2, Lia, Olia, Rfc9260};
 use carrick_proto::research::Policies;
@@ -48,8 +48,8 @@ pub(crate) fn share(policies: [Policies; 2], paths: [u8; 2], seed: u64) -> [f64;
         let both = [&configs[flow], &configs[flow]];
         let other = (seed + 100 * flow as u64, false, u64::MAX, start);
         add_pair(&mut net, hosts, &addresses, both, other);
-        net.set_source_routing(hosts[0], true);
-        net.set_source_routing(hosts[1], true);
+        net.set_routing(hosts[0], HostRouting::PreferSource);
+        net.set_routing(hosts[1], HostRouting::PreferSource);
         sinks.push(hosts[1]);
     }
     let mut net = net.build().expect("a valid network");

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use carrick_hosts::sctp::Application;
+use carrick_hosts::sctp::{Application, HostRoutes};
 use carrick_proto::{
     AssociationConfig, AssociationId, CloseReason, Endpoint, Event, StateName, StreamDirection,
     Time,
@@ -47,6 +47,8 @@ pub(crate) struct Setting {
     pub(crate) plain: u8,
     pub(crate) peer_addresses: Vec<IpAddr>,
     pub(crate) config: AssociationConfig,
+    /// Routes by which source addresses are selected.
+    pub(crate) routes: Option<HostRoutes>,
     /// Endpoints of this side hand over.
     pub(crate) hands_over: bool,
     /// Excess of the receive buffer over its size: one chunk of the peer, with its memory cost. A
@@ -187,7 +189,13 @@ impl Party {
 
     /// Hands the endpoint over, if this is one of the moments.
     pub(crate) fn hand_over(&mut self, now: Time, endpoint: &mut Endpoint) {
-        self.handovers.pass(now, endpoint, &self.setting.config);
+        let Setting { config, routes, .. } = &self.setting;
+        self.handovers.pass(now, endpoint, config, routes.as_ref());
+    }
+
+    /// Returns the routes by which this side selects source addresses, if it does.
+    pub(crate) fn routes(&self) -> Option<HostRoutes> {
+        self.setting.routes.clone()
     }
 
     fn instance(&self, id: AssociationId) -> Instance {

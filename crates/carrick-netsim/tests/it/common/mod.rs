@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use carrick_netsim::{
     Direction, InterfaceId, LinkConfig, LinkId, Network, NetworkBuilder, Node, NodeId, Outbox,
-    Packet, Protocol, Time,
+    Packet, Protocol, RouteTable, Time,
 };
 
 /// Sends scripted packets; records arrivals, link changes and address changes.
@@ -15,6 +15,7 @@ pub(crate) struct Recorder {
     pub(crate) received: Vec<(Time, InterfaceId, Packet)>,
     pub(crate) link_changes: Vec<(Time, InterfaceId, bool)>,
     pub(crate) address_changes: Vec<(Time, IpAddr, bool)>,
+    pub(crate) route_changes: Vec<RouteTable>,
 }
 
 impl Recorder {
@@ -59,6 +60,14 @@ impl Node for Recorder {
 
     fn handle_link_change(&mut self, now: Time, interface: InterfaceId, up: bool, _: &mut Outbox) {
         self.link_changes.push((now, interface, up));
+    }
+
+    fn follows_routes(&self) -> bool {
+        true
+    }
+
+    fn handle_route_change(&mut self, _: Time, routes: RouteTable, _: &mut Outbox) {
+        self.route_changes.push(routes);
     }
 
     fn handle_address_change(

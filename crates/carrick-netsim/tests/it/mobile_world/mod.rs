@@ -8,8 +8,8 @@ use carrick_netsim::mobile::{
     MobilityEvent, ReplyCode, SecurityAssociation,
 };
 use carrick_netsim::{
-    Change, InterfaceId, LinkConfig, LinkId, Network, NetworkBuilder, NodeId, Packet, Protocol,
-    Time,
+    Change, HostRouting, InterfaceId, LinkConfig, LinkId, Network, NetworkBuilder, NodeId, Packet,
+    Protocol, Time,
 };
 
 use crate::common::Recorder;
@@ -86,7 +86,7 @@ fn second_node(
         let link = b.connect_both(near, far, LinkConfig::delay(WIRELESS));
         (link, near, far)
     });
-    b.set_source_routing(node, true);
+    b.set_routing(node, HostRouting::PreferSource);
     (node, ends)
 }
 
@@ -127,7 +127,7 @@ impl World {
             let link = LinkConfig::delay(WIRELESS);
             links.push(b.connect_both(near[number], far[number], link));
         }
-        b.set_source_routing(mobile, true);
+        b.set_routing(mobile, HostRouting::PreferSource);
         let second = world_config
             .second
             .then(|| second_node(&mut b, [home_agent, agents[1]]));
