@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use carrick::Transport;
-use carrick::network::{Network, NetworkInput, StrayInits, TransmitOutcome, route_mtu};
+use carrick::network::{Network, NetworkInput, StrayPackets, TransmitOutcome, route_mtu};
 use carrick_ipc::{LEASE_FIELDS, MAX_FRAME, MAX_LEASED, MAX_REQUEST};
 use carrick_metrics::AcceptFailures;
 use carrick_proto::{JoinedTransmits, Time};
@@ -36,7 +36,7 @@ use crate::{Config, DaemonEnd};
 const ROUNDS: usize = 8;
 /// Maximum number of events read at once.
 pub(crate) const EVENTS: usize = 256;
-/// Stands for all SCTP ports in [`StrayInits::answers`].
+/// Stands for all SCTP ports in [`StrayPackets::answers`].
 const ALL_PORTS: u16 = 0;
 /// Pause after a lack of file descriptors.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ pub(crate) struct UserResources {
 pub(crate) struct Driver {
     pub(crate) config: Config,
     pub(crate) network: Network,
-    strays: StrayInits,
+    strays: StrayPackets,
     pub(crate) sockets: Sockets,
     pub(crate) control: OwnedFd,
     /// An epoll instance. Its type is that of UDP sockets, for which the runtime can wait without unsafe
@@ -146,7 +146,7 @@ impl Driver {
         Ok(Self {
             config,
             network,
-            strays: StrayInits::default(),
+            strays: StrayPackets::default(),
             sockets,
             control,
             epoll,

@@ -248,6 +248,9 @@ pub enum CloseReason {
     ProtocolUnreachable,
     /// The connection of the lower layer was lost: see [`crate::Endpoint::lower_layer_lost`].
     LowerLayerLost,
+    /// The peer has another association with this endpoint, and two endpoints have one at most (RFC 9260,
+    /// section 1.3): a set-up to another address of it has ended, or an association that the peer has replaced.
+    AlreadyConnected,
 }
 
 impl fmt::Display for CloseReason {
@@ -274,6 +277,9 @@ impl fmt::Display for CloseReason {
             Self::LowerLayerLost => {
                 "the connection below it, of DTLS or to the daemon, has ended or could not be made"
             }
+            Self::AlreadyConnected => {
+                "there is already an association with this peer: use it or shut it down first"
+            }
         })
     }
 }
@@ -290,6 +296,7 @@ portable_enum! {
         7: ShutdownTimedOut,
         8: ProtocolUnreachable,
         9: LowerLayerLost,
+        10: AlreadyConnected,
     }
 }
 

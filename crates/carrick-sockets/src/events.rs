@@ -306,7 +306,11 @@ impl Sockets {
         self.setting_up.remove(&id);
         let was_established = association.is_established;
         let socket_id = association.socket;
-        let refused = error_of(reason, false).unwrap_or(Errno::ECONNREFUSED);
+        let refused = match reason {
+            // As `connect` of a one-to-many socket gives where the association is known to be with the peer.
+            CloseReason::AlreadyConnected if self.has_many(socket_id) => Errno::EISCONN,
+            reason => error_of(reason, false).unwrap_or(Errno::ECONNREFUSED),
+        };
         self.end_setup(id, Err(refused));
         let Some(socket_id) = socket_id else {
             self.drop_unread(id);
@@ -559,6 +563,12 @@ impl Sockets {
         true
     }
 
+    /// Returns whether a socket is a one-to-many one.
+    fn has_many(&self, socket: Option<SocketId>) -> bool {
+        let socket = socket.and_then(|id| self.table.get(&id));
+        socket.is_some_and(|socket| !socket.is_one_to_one())
+    }
+
     fn push_notification(&mut self, socket_id: SocketId, id: AssocId, bytes: Bytes, must: bool) {
         let peer = self.associations.get(&id).map(|a| a.peer);
         let (Some(socket), Some(peer)) = (self.table.get_mut(&socket_id), peer) else {
@@ -580,6 +590,7 @@ fn error_of(reason: &CloseReason, was_established: bool) -> Option<Errno> {
         CloseReason::AbortedByPeer(_) | CloseReason::ProtocolUnreachable if !was_established => {
             Errno::ECONNREFUSED
         }
+        CloseReason::AlreadyConnected if !was_established => Errno::EADDRNOTAVAIL,
         CloseReason::AbortedByPeer(_) => Errno::ECONNRESET,
         CloseReason::ProtocolUnreachable => Errno::EHOSTUNREACH,
         CloseReason::SetupTimedOut

@@ -148,7 +148,7 @@ pub enum ConnectError {
     #[error("the peer's port is 0: pass a port from 1 to 65535")]
     InvalidPort,
     /// There is already an association with this peer: RFC 9260 allows one for each pair of
-    /// endpoints.
+    /// endpoints. Reported before the set-up begins, or as soon as the peer's answer shows it.
     #[error("there is already an association with this peer: use it or shut it down first")]
     AlreadyConnected,
     /// The endpoint's limit of associations is reached.
@@ -177,6 +177,16 @@ pub enum ConnectError {
     /// The endpoint is closed.
     #[error("the endpoint is closed: bind another one")]
     EndpointClosed,
+}
+
+impl ConnectError {
+    /// Returns the error of a set-up that ended for this reason.
+    pub(crate) fn of_set_up(reason: &CloseReason) -> Self {
+        match reason {
+            CloseReason::AlreadyConnected => Self::AlreadyConnected,
+            reason => Self::Failed(reason.clone()),
+        }
+    }
 }
 
 impl From<carrick_proto::ConnectError> for ConnectError {

@@ -1,49 +1,48 @@
-//! INITs on plain IP for SCTP ports that no endpoint of this host uses.
+//! Packets on plain IP for SCTP ports that no endpoint of this host uses.
 //!
-//! RFC 9260, section 8.4, requires an ABORT in reply; otherwise the peer waits for the end of its
-//! retransmissions. But the raw sockets of all SCTP implementations of a host receive all packets, and an
-//! ABORT to an INIT for another implementation would end that association. So an endpoint answers only if
-//! it can exclude another implementation: no SCTP in the kernel, and no raw socket for SCTP that could
-//! receive the packet except those of endpoints whose claims ([`crate::port`]) show their ports. Of several
-//! such endpoints, the one with the lowest port answers. A program that has all ports of the address has
-//! port 0 here.
+//! RFC 9260, section 8.4, requires a reply, mostly an ABORT; otherwise the peer waits for the end of its
+//! retransmissions: that of a set-up, or that of an association whose program was killed. But the raw sockets of
+//! all SCTP implementations of a host receive all packets, and an ABORT to a packet for another implementation
+//! would end that association. So an endpoint answers only if it can exclude another implementation: no SCTP in
+//! the kernel, and no raw socket for SCTP that could receive the packet except those of endpoints whose claims
+//! ([`crate::port`]) show their ports. Of several such endpoints, the one with the lowest port answers. A program
+//! that has all ports of the address has port 0 here. The socket filter of an endpoint with one port passes INITs
+//! alone of the packets for other ports.
 
 use std::net::IpAddr;
 
 use carrick_proto::Time;
 
-/// Maximum number of INITs examined per second.
-const INITS_A_SECOND: u32 = 16;
+/// Maximum number of packets examined per second. For each, tables of the system are read: a cached result would be
+/// wrong for the first packets of another implementation that has just started.
+const PACKETS_A_SECOND: u32 = 128;
 
-/// Chunk type of INIT (RFC 9260, section 3.2).
-const INIT: u8 = 1;
-
-/// Decides which INITs for ports that are not one's own are answered on plain IP.
+/// Decides which packets for ports that are not one's own are answered on plain IP.
 ///
 /// All programs with a raw socket for SCTP get the packets for all SCTP ports of its address, and an ABORT
-/// (RFC 9260, section 8.4) would end the associations of another one. At most 16 INITs a second are
+/// (RFC 9260, section 8.4) would end the associations of another one. At most 128 packets a second are
 /// examined.
 #[derive(Debug)]
-pub struct StrayInits {
+pub struct StrayPackets {
     second: u64,
     left: u32,
 }
 
-impl Default for StrayInits {
+impl Default for StrayPackets {
     fn default() -> Self {
         Self {
             second: 0,
-            left: INITS_A_SECOND,
+            left: PACKETS_A_SECOND,
         }
     }
 }
 
-impl StrayInits {
-    /// Returns whether a packet to `local`, for a port other than the caller's, is an INIT that
-    /// no other SCTP implementation of the host can answer. `own` is the port of the caller, 0 for the user
+impl StrayPackets {
+    /// Returns whether a packet to `local`, for a port other than the caller's, is out of the blue: no other SCTP
+    /// implementation of the host can have an association or an endpoint for it. `own` is the port of the caller, 0 for the user
     /// of a [`crate::network::Network`], which has all.
     pub fn answers(&mut self, now: Time, own: u16, local: Option<IpAddr>, packet: &[u8]) -> bool {
-        let (Some(local), Some(port)) = (local, port_of_init(packet)) else {
+        let (Some(local), Some(port)) = (local, destination_port(packet)) else {
             return false;
         };
         let second = now.as_nanos() / 1_000_000_000;
@@ -61,11 +60,10 @@ impl StrayInits {
     }
 }
 
-/// Destination port of a packet with a verification tag of 0 that begins with an INIT.
-fn port_of_init(packet: &[u8]) -> Option<u16> {
-    let (header, chunks) = packet.split_at_checked(12)?;
-    let is_init = chunks.first() == Some(&INIT) && header[4..8] == [0; 4];
-    is_init.then(|| u16::from_be_bytes([header[2], header[3]]))
+/// Returns the destination port of a packet with a chunk.
+fn destination_port(packet: &[u8]) -> Option<u16> {
+    let header = packet.get(..16)?;
+    Some(u16::from_be_bytes([header[2], header[3]]))
 }
 
 /// SCTP implementations on plain IP beside an endpoint, at one local address.
@@ -197,27 +195,23 @@ mod tests {
     }
 
     #[test]
-    fn only_an_init_with_tag_zero_counts() {
-        let mut packet = [0; 32];
+    fn a_packet_without_a_chunk_has_no_port() {
+        let mut packet = [0; 16];
         packet[2..4].copy_from_slice(&7u16.to_be_bytes());
-        packet[12] = INIT;
-        assert_eq!(port_of_init(&packet), Some(7));
-        assert_eq!(port_of_init(&packet[..12]), None);
-        packet[7] = 1;
-        assert_eq!(port_of_init(&packet), None);
+        assert_eq!(destination_port(&packet), Some(7));
+        assert_eq!(destination_port(&packet[..12]), None);
     }
 
     #[test]
     fn lookups_are_bounded_in_each_second() {
-        let mut strays = StrayInits::default();
-        let mut packet = [0; 32];
-        packet[12] = INIT;
+        let mut strays = StrayPackets::default();
+        let packet = [0; 32];
         let local = IpAddr::from([192, 0, 2, 1]);
-        for _ in 0..100 {
+        for _ in 0..200 {
             assert!(!strays.answers(Time::from_nanos(0), 1, Some(local), &packet));
         }
         assert_eq!(strays.left, 0);
         strays.answers(Time::from_nanos(1_000_000_000), 1, Some(local), &packet);
-        assert_eq!(strays.left, INITS_A_SECOND - 1);
+        assert_eq!(strays.left, PACKETS_A_SECOND - 1);
     }
 }

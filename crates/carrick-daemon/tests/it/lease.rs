@@ -180,3 +180,45 @@ async fn packets_to_a_leased_port_pass_to_its_process() {
     })
     .await;
 }
+
+/// RFC 9260, section 1.3: set-ups to two addresses of one peer over a leased port.
+#[tokio::test]
+async fn two_connects_over_a_lease_make_one_association() {
+    let config = config("lease-two");
+    let path = config.socket.clone();
+    let (done, daemon) = crate::support::start(config);
+    let addresses = [3, 4].map(|host| IpAddr::from([127, 0, 0, host]));
+    let server = carrick::Config::udp(addresses).encapsulation_port(0);
+    let server = carrick::Endpoint::bind(server).unwrap();
+    // The lease is requested by calls that block, which the daemon's thread must answer.
+    let leased = carrick::Config::udp([LOOPBACK]).daemon(path);
+    let runtime = tokio::runtime::Handle::current();
+    let client = tokio::task::spawn_blocking(move || {
+        let _entered = runtime.enter();
+        carrick::Endpoint::bind(leased).unwrap()
+    });
+    let client = client.await.unwrap();
+    let options = carrick::ConnectOptions::new();
+    let options = options.encapsulation_port(server.encapsulation_port().unwrap());
+    let connect = |address: IpAddr| {
+        let (client, options, port) = (client.clone(), options.clone(), server.port());
+        async move { client.connect_with((&[address], port), options).await }
+    };
+    let (first, second) = tokio::join!(connect(addresses[0]), connect(addresses[1]));
+    let (association, error) = match (first, second) {
+        (Ok(association), Err(error)) | (Err(error), Ok(association)) => (association, error),
+        (Ok(_), Ok(_)) => panic!("two associations with one peer"),
+        (Err(first), Err(second)) => panic!("{first}; {second}"),
+    };
+    assert_eq!(error, carrick::ConnectError::AlreadyConnected);
+    let mut accepted = server.accept().await.unwrap().accept();
+    let options = carrick::SendOptions::on_stream(0);
+    association.send("hello", options).await.unwrap();
+    let message = accepted.recv().await.unwrap().unwrap();
+    assert_eq!(&message.payload.into_bytes()[..], b"hello");
+    drop((association, accepted));
+    client.close().await;
+    server.close().await;
+    done.send(()).unwrap();
+    daemon.await.unwrap();
+}

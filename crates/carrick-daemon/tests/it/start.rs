@@ -80,17 +80,7 @@ async fn ports_of_other_implementations_are_left_alone() {
     config.addresses = vec![there];
     let path = config.socket.clone();
     let (done, daemon) = crate::support::start(config);
-    let listener = tokio::task::spawn_blocking(move || {
-        let client = client(&path);
-        let socket = ask(&client, &STREAM, None).1.unwrap();
-        let mut address = loopback(5000);
-        address[4..8].copy_from_slice(&[127, 71, high, low]);
-        let bind = Request::Bind { address: &address };
-        assert_eq!(ask(&client, &bind, Some(socket.as_fd())).0, 0);
-        let listen = Request::Listen { backlog: 5 };
-        assert_eq!(ask(&client, &listen, Some(socket.as_fd())).0, 0);
-        (client, socket)
-    });
+    let listener = tokio::task::spawn_blocking(move || listen_at(&path, [127, 71, high, low]));
     let listener = listener.await.unwrap();
     let peer = carrick::Endpoint::bind(carrick::Config::raw([here])).unwrap();
     let connect = |port| {
@@ -105,6 +95,69 @@ async fn ports_of_other_implementations_are_left_alone() {
     let error = unused.await.unwrap().unwrap_err();
     assert!(error.to_string().contains("nothing listens"), "{error}");
     drop(listener);
+    done.send(()).unwrap();
+    daemon.await.unwrap();
+}
+
+/// Listens at port 5000 of this address in a daemon.
+fn listen_at(path: &Path, at: [u8; 4]) -> (OwnedFd, OwnedFd) {
+    let client = client(path);
+    let socket = ask(&client, &STREAM, None).1.unwrap();
+    let mut address = loopback(5000);
+    address[4..8].copy_from_slice(&at);
+    let bind = Request::Bind { address: &address };
+    assert_eq!(ask(&client, &bind, Some(socket.as_fd())).0, 0);
+    let listen = Request::Listen { backlog: 5 };
+    assert_eq!(ask(&client, &listen, Some(socket.as_fd())).0, 0);
+    (client, socket)
+}
+
+/// RFC 9260, section 8.4, rule 8: a packet of an association with a daemon that was killed, at the daemon that was
+/// started again on plain IP. Nothing is sent while another SCTP implementation of the host may have the port.
+#[tokio::test(flavor = "multi_thread")]
+async fn packets_of_a_killed_daemon_are_out_of_the_blue() {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let [here, there] = [72, 73].map(|n| [127, n, high, low]);
+    if raw_socket(there.into()).is_none() || Path::new("/proc/net/sctp").exists() {
+        return;
+    }
+    let mut config = config("killed");
+    config.transport = Transport::Raw;
+    config.addresses = vec![there.into()];
+    let (path, later) = (config.socket.clone(), config.clone());
+    // Without a shutdown, as with SIGKILL: no packet leaves.
+    let first = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
+        let runtime = runtime.unwrap();
+        let daemon = runtime.block_on(async { Daemon::bind(config).unwrap() });
+        runtime.spawn(daemon.run(std::future::pending()));
+        runtime
+    });
+    let first = first.join().unwrap();
+    let listener = tokio::task::spawn_blocking({
+        let path = path.clone();
+        move || listen_at(&path, there)
+    });
+    let listener = listener.await.unwrap();
+    let peer = carrick::Endpoint::bind(carrick::Config::raw([IpAddr::from(here)])).unwrap();
+    let mut association = peer.connect((&[IpAddr::from(there)], 5000)).await.unwrap();
+    tokio::task::spawn_blocking(move || first.shutdown_timeout(std::time::Duration::from_secs(60)))
+        .await
+        .unwrap();
+    drop(listener);
+    let other = raw_socket(there.into()).unwrap();
+    let (done, daemon) = crate::support::start(later);
+    let options = carrick::SendOptions::on_stream(0);
+    association.send("is anyone there?", options).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let stats = association.stats().await.unwrap();
+    assert_eq!(stats.state, carrick::StateName::Established);
+    drop(other);
+    let ended = association.recv().await.unwrap_err();
+    assert!(ended.to_string().contains("the peer aborted it"), "{ended}");
     done.send(()).unwrap();
     daemon.await.unwrap();
 }

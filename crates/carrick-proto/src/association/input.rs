@@ -4,7 +4,8 @@
 //! 1. Count the packet on its path and learn the peer's UDP port (RFC 6951 section 5.4).
 //! 2. For each chunk: check AUTH (RFC 4895 section 6.3), check that the extension is negotiated (section
 //!    3.2), parse it, process it.
-//! 3. Behind the last chunk of a packet with DATA: record a congestion mark (RFC 4960 appendix A), update
+//! 3. Behind the last chunk of a packet from a new UDP port: retransmit the data that was sent to the former one.
+//! 4. Behind the last chunk of a packet with DATA: record a congestion mark (RFC 4960 appendix A), update
 //!    the SACK state (section 6.2), repeat SHUTDOWN if it was sent (section 9.2), advance a deferred reset
 //!    of streams (RFC 6525 section 5.2.2).
 
@@ -75,7 +76,7 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         // Step 1.
-        let path = self.count_received(route, datagram.len(), cx.now);
+        let (path, is_from_new_port) = self.count_received(route, datagram.len(), cx.now);
         // INIT and COOKIE ECHO.
         self.counters.control_chunks_received += processed as u64;
         self.on_packet_while_shutting_down(packet, cx);
@@ -105,16 +106,27 @@ impl Association {
             }
         }
         // Step 3.
+        if is_from_new_port {
+            self.resend_to_new_port(route.remote, cx);
+        }
+        // Step 4.
         if progress.data {
             self.after_data_packet(route, &mut progress, cx);
         }
     }
 
-    /// Counts a packet on the path to its source, which it returns. If the path is not usable, it may have returned.
-    fn count_received(&mut self, route: &Route, len: usize, now: Time) -> Option<PathId> {
+    /// Counts a packet on the path to its source, which it returns, with whether the peer's UDP port has changed. If
+    /// the path is not usable, it may have returned.
+    fn count_received(
+        &mut self,
+        route: &Route,
+        len: usize,
+        now: Time,
+    ) -> (Option<PathId>, bool) {
         self.counters.packets_received += 1;
         self.liveness.on_packet();
         let found = self.paths.find(route);
+        let mut is_from_new_port = false;
         if let Some(id) = found {
             let path = &mut self.paths[id];
             path.on_packet_received(len);
@@ -122,10 +134,10 @@ impl Association {
                 path.request_heartbeat_on_return(now, &self.config);
             }
             if !path.accepts_encapsulation(route.encapsulation) {
-                self.update_encapsulation(route);
+                is_from_new_port = self.update_encapsulation(route);
             }
         }
-        found
+        (found, is_from_new_port)
     }
 
     /// ABORT or SHUTDOWN COMPLETE with the T bit and the peer's tag (section 8.5.1 B and C).

@@ -293,6 +293,7 @@ impl Association {
             CloseReason::SetupTimedOut
             | CloseReason::StaleCookie
             | CloseReason::ProtocolUnreachable => {}
+            CloseReason::AlreadyConnected if !was_established => {}
             _ => cx.stats.aborted += 1,
         }
         self.state = AssociationState::Closed;

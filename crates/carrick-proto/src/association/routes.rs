@@ -5,7 +5,9 @@
 //! port of the packet that advertised them. Where the user set another port for an address, a heartbeat
 //! uses that at once, and the peer's port does not replace it until the heartbeat is answered or lost.
 
-use super::Association;
+use core::net::IpAddr;
+
+use super::{Association, Context};
 use crate::error::OperationError;
 use crate::path::PathId;
 use crate::route::Route;
@@ -49,14 +51,27 @@ impl Association {
         }
     }
 
-    /// Takes the peer's UDP port from a packet with the right tag, if it differs.
-    pub(super) fn update_encapsulation(&mut self, route: &Route) {
-        if self
+    /// Takes the peer's UDP port from a packet with the right tag, if it differs. Returns whether it does.
+    pub(super) fn update_encapsulation(&mut self, route: &Route) -> bool {
+        let changed = self
             .paths
-            .set_encapsulation(route.remote, route.encapsulation)
-        {
+            .set_encapsulation(route.remote, route.encapsulation);
+        if changed {
             self.counters.other().encapsulation_changes += 1;
             self.after_encapsulation_change(route);
+        }
+        changed
+    }
+
+    /// Retransmits the data in flight to an address whose UDP port has changed, within cwnd: it was sent to the
+    /// former port, which leads nowhere after a translator has lost its state. That is no sign of congestion, and no
+    /// error of the path.
+    pub(super) fn resend_to_new_port(&mut self, remote: IpAddr, cx: &Context<'_>) {
+        for id in self.paths.ids() {
+            let path = &mut self.paths[id];
+            if path.remote() == remote && path.take_resend_to_new_port(cx.now) {
+                self.move_data(id, id, cx);
+            }
         }
     }
 

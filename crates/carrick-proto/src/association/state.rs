@@ -223,6 +223,15 @@ impl AssociationState {
         matches!(self, Self::CookieWait(_) | Self::CookieEchoed(_))
     }
 
+    /// Returns whether the INIT or COOKIE ECHO of this state was not answered in time.
+    pub(crate) fn repeats_set_up(&self) -> bool {
+        match self {
+            Self::CookieWait(wait) => wait.init.retransmissions > 0,
+            Self::CookieEchoed(echoed) => echoed.echo.retransmissions > 0,
+            _ => false,
+        }
+    }
+
     /// State of SHUTDOWN or SHUTDOWN ACK, once one is sent.
     pub(super) fn ending(&self) -> Option<&Ending> {
         match self {

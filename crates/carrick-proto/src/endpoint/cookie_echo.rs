@@ -257,6 +257,12 @@ impl Endpoint {
         if action == CookieMatch::Collision && association.has_exchanged_data() {
             return self.send_stale_cookie(cookie, core::time::Duration::ZERO, route);
         }
+        // Both sides initiated several set-ups, and each has ended another one: these two do not belong to each other.
+        // The error makes both sides send INIT again, and the new INITs collide (section 5.2.1).
+        let is_echoed = matches!(association.state(), AssociationState::CookieEchoed(_));
+        if action == CookieMatch::None && is_echoed {
+            return self.send_stale_cookie(cookie, core::time::Duration::ZERO, route);
+        }
         let before: Vec<IpAddr> = association.paths().remotes().collect();
         // Step 3.
         self.update_association(now, id, |association, cx| {

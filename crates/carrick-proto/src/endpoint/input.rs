@@ -44,15 +44,15 @@ impl Endpoint {
         for datagram in datagrams {
             self.handle_datagram(now, route, datagram);
         }
-        self.end_run();
+        self.end_run(now);
         self.run = PacketRun::Single;
     }
 
     /// Updates what depends on the association of the last packets.
-    fn end_run(&mut self) {
+    fn end_run(&mut self, now: Time) {
         if let PacketRun::Of(id) = self.run {
             self.run = PacketRun::Batch;
-            self.finish_update(id);
+            self.finish_update(now, id);
         }
     }
 
@@ -79,7 +79,7 @@ impl Endpoint {
             association.handle_packet(route, packet, datagram, &mut cx);
             return true;
         }
-        self.end_run();
+        self.end_run(now);
         false
     }
 
@@ -286,7 +286,8 @@ impl Endpoint {
         self.registry.get(id).is_some_and(|a| a.local_tag() == tag)
     }
 
-    /// Passes an INIT ACK to its association and updates the index by the addresses in it.
+    /// Passes an INIT ACK to its association and updates the index by the addresses in it. Ends the set-up if its
+    /// peer has another association with this endpoint.
     fn handle_init_ack(
         &mut self,
         now: Time,
@@ -299,6 +300,12 @@ impl Endpoint {
         if packet.chunks().nth(1).is_some() {
             self.stats.malformed += 1;
             return;
+        }
+        if let Some(Ok(raw)) = leading_chunk(packet)
+            && let Ok(Chunk::InitAck(init)) = Chunk::parse(raw)
+            && self.has_same_peer(id, route, &init)
+        {
+            return self.end_duplicate(now, id);
         }
         let Some(association) = self.registry.get(id) else {
             return;

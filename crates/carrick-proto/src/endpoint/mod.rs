@@ -7,6 +7,7 @@
 //! - `init`: INIT (sections 5.1 B, 5.2.1, 5.2.2)
 //! - `cookie`, `cookie_echo`: State Cookie and COOKIE ECHO (sections 5.1.3, 5.1.5, 5.2.4)
 //! - `setup_lookup`: associations to which INIT and COOKIE ECHO refer
+//! - `same_peer`: one association between two endpoints (section 1.3)
 //! - `out_of_the_blue`: packets without an association (section 8.4)
 //! - `icmp`: ICMP messages (section 10)
 //!
@@ -44,6 +45,7 @@ mod peer_index;
 mod protection;
 mod reconfig;
 mod registry;
+mod same_peer;
 mod setup_lookup;
 mod shard;
 mod source_table;
@@ -399,6 +401,7 @@ impl Endpoint {
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(id) = self.registry.next_expired(now) {
             self.update_association(now, id, Association::handle_timeout);
+            self.end_repeated_set_up(now, id);
         }
     }
 
@@ -436,7 +439,7 @@ impl Endpoint {
             }
             if has_events {
                 self.registry.update_queued(id);
-                self.collect_events(id);
+                self.collect_events(now, id);
             }
             if transmit.is_some() {
                 return transmit;
@@ -638,12 +641,12 @@ impl Endpoint {
         let (registry, mut cx) = self.registry_and_context(now);
         let association = registry.get_mut(id)?;
         let result = operation(association, &mut cx);
-        self.finish_update(id);
+        self.finish_update(now, id);
         Some(result)
     }
 
     /// Takes steps 3 to 7 of [`Self::update_association`].
-    fn finish_update(&mut self, id: AssociationId) {
+    fn finish_update(&mut self, now: Time, id: AssociationId) {
         let Some(association) = self.registry.get_mut(id) else {
             return;
         };
@@ -654,7 +657,7 @@ impl Endpoint {
             self.registry.reindex(&gone.unwrap_or_default(), id);
         }
         self.registry.update_memory_use(id);
-        self.collect_events(id);
+        self.collect_events(now, id);
         self.registry.refresh(id);
     }
 
@@ -667,14 +670,15 @@ impl Endpoint {
 
     /// Moves the events of an association to the endpoint's queue. A closed association leaves the indexes,
     /// and the registry when its received messages have been read.
-    fn collect_events(&mut self, id: AssociationId) {
-        let Some(association) = self.registry.get_mut(id) else {
-            return;
-        };
-        while let Some(event) = association.poll_event() {
+    fn collect_events(&mut self, now: Time, id: AssociationId) {
+        while let Some(event) = self.registry.get_mut(id).and_then(Association::poll_event) {
+            self.on_event(now, id, &event);
             self.events.reserve_doubling();
             self.events.push_back((id, event));
         }
+        let Some(association) = self.registry.get(id) else {
+            return;
+        };
         if association.state().is_closed() {
             // Received messages stay readable; the peer can set up a new association.
             if association.has_receivable() {

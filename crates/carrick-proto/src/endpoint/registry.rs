@@ -17,6 +17,7 @@ use super::source_table::{SourceIndex, SourceKey, SourceTable};
 use crate::association::{Association, AssociationId};
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::random::Random;
+use crate::route::PeerAddress;
 use crate::rx::MIN_RECEIVE;
 use crate::stats::BufferUse;
 use crate::time::Time;
@@ -504,6 +505,19 @@ impl Registry {
                     confirmed: entry.confirmed,
                 })
             })
+    }
+
+    /// Returns whether another shard has an association in which one of these addresses is confirmed, and whose peer
+    /// has the address `source`.
+    pub(super) fn has_same_peer_in_shard(
+        &self,
+        id: AssociationId,
+        source: IpAddr,
+        port: u16,
+        listed: impl Iterator<Item = PeerAddress>,
+    ) -> bool {
+        let shard = self.shard.as_ref();
+        shard.is_some_and(|shard| shard.has_same_peer(id.slot, Key(source, port), listed))
     }
 
     /// Returns whether any association has a peer at this address and port.

@@ -199,6 +199,32 @@ impl Shard {
         found.unwrap_or(self.index)
     }
 
+    /// Returns whether another association than that of `slot` in this shard has confirmed one of the listed
+    /// addresses, with the same encapsulation, and its peer has the address `source`.
+    pub(super) fn has_same_peer(
+        &self,
+        slot: u32,
+        Key(source, port): Key,
+        mut listed: impl Iterator<Item = PeerAddress>,
+    ) -> bool {
+        let mut found = false;
+        self.table.with(&mut |table| {
+            found = listed.any(|peer| {
+                let all = (peer.address, port, 0, 0)..=(peer.address, port, u32::MAX, u32::MAX);
+                table
+                    .peers
+                    .range(all)
+                    .any(|(&(_, _, shard, other), entry)| {
+                        entry.confirmed
+                            && entry.encapsulation == peer.encapsulation
+                            && (shard, other) != (self.index, slot)
+                            && table.peers.contains_key(&(source, port, shard, other))
+                    })
+            });
+        });
+        found
+    }
+
     /// Claims the addresses of a new association, and its place among those of all shards.
     ///
     /// # Errors

@@ -508,6 +508,7 @@ impl Path {
         self.on_flight_marked();
         self.stop_t3();
         self.rto.back_off(config);
+        self.permit_resend_to_new_port();
         self.recovery_mut().cancel_detection();
     }
 

@@ -22,9 +22,14 @@ pub(super) struct SendLimits {
     last_data: Option<Time>,
     /// The window, and nothing else, limited transmission at the last attempt to send.
     window_limited: bool,
+    /// Data was retransmitted because the peer's UDP port changed, and neither was any acknowledged nor has T3-rtx
+    /// expired since.
+    resent_to_new_port: bool,
 }
 
-portable_struct! { SendLimits { after_timeout, burst, last_ack, last_data, window_limited } }
+portable_struct! {
+    SendLimits { after_timeout, burst, last_ack, last_data, window_limited, resent_to_new_port }
+}
 
 impl Default for SendLimits {
     fn default() -> Self {
@@ -34,6 +39,7 @@ impl Default for SendLimits {
             last_ack: None,
             last_data: None,
             window_limited: false,
+            resent_to_new_port: false,
         }
     }
 }
@@ -166,6 +172,22 @@ impl Path {
     /// Records that data of the path was acknowledged, which limits the next burst of an idle path.
     pub(crate) fn on_data_acknowledged(&mut self, now: Time) {
         self.limits.last_ack = Some(now);
+        self.limits.resent_to_new_port = false;
+    }
+
+    /// Returns whether the data in flight is retransmitted now that the peer's UDP port has changed: its
+    /// acknowledgement is overdue by the smoothed round-trip time, if that is known. Once until data is acknowledged or T3-rtx
+    /// expires, so that a peer that changes its port with each packet draws no more data than two timeouts would.
+    pub(crate) fn take_resend_to_new_port(&mut self, now: Time) -> bool {
+        let due = self.rto.srtt().unwrap_or_default();
+        let is_overdue = self.limits.last_data.is_some_and(|at| now.since(at) >= due);
+        let waits = self.t3.is_some() && self.flight.size() > 0;
+        is_overdue && waits && !core::mem::replace(&mut self.limits.resent_to_new_port, true)
+    }
+
+    /// Permits another retransmission after a change of the peer's UDP port.
+    pub(super) fn permit_resend_to_new_port(&mut self) {
+        self.limits.resent_to_new_port = false;
     }
 
     /// Grows the window (sections 7.2.1 and 7.2.2).

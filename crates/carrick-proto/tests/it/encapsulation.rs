@@ -187,6 +187,62 @@ fn a_transfer_survives_new_ports_of_both_nats() {
 
 /// RFC 6951, section 5.4
 #[test]
+fn data_that_waits_is_sent_to_a_new_port_at_once() {
+    for messages in [1, 20] {
+        let (mut w, a, b) = translated();
+        let (before, errors) = (w.data_sent(0), w.path(0, a, 0).error_count);
+        assert_eq!((before, errors), (0, 0));
+        // The peer's translator has forgotten its port.
+        rebind(&mut w, 1, 51_000);
+        for _ in 0..messages {
+            w.send(0, a, 0, pattern(1000));
+        }
+        w.run(secs(9));
+        let (sent, errors) = (w.data_sent(0), w.path(0, a, 0).error_count);
+        assert_eq!(errors, 3, "T3-rtx after 1, 3 and 7 s");
+        w.ends[1]
+            .request_heartbeat(w.now, b, PathId(0))
+            .expect("a path");
+        w.run(ms(25));
+        assert_eq!(
+            w.data_sent(0),
+            sent + 1,
+            "one packet is all that cwnd admits"
+        );
+        assert_eq!(w.receive_lengths(1, b), [1000], "before T3-rtx at 15 s");
+        assert!(w.path(0, a, 0).error_count <= errors);
+        w.run(secs(2));
+        assert_eq!(w.receive_lengths(1, b).len(), messages - 1);
+    }
+}
+
+/// The peer changes its port with each packet, and acknowledges nothing.
+#[test]
+fn changing_ports_draw_no_flood() {
+    let packets = |changes: bool| {
+        let mut w = World::single(|config| config.paths.heartbeat = false);
+        let mut peer = Puppet::new();
+        peer.encapsulation = Some(40_000);
+        let (mut peer, id) = peer.connect(&mut w);
+        for _ in 0..20 {
+            w.send(0, id, 0, pattern(1000));
+        }
+        w.run(ms(100));
+        for n in 0..600_u16 {
+            if changes {
+                peer.encapsulation = Some(40_000 + n % 7);
+            }
+            peer.send(&mut w, |p| p.heartbeat(b"x"));
+            w.run(ms(100));
+        }
+        w.data_sent(0)
+    };
+    let (without, with) = (packets(false), packets(true));
+    assert!(without < with && with <= 2 * without, "{without}, {with}");
+}
+
+/// RFC 6951, section 5.4
+#[test]
 fn a_delayed_sack_goes_to_the_current_port() {
     let mut w = World::with(1, |_, _| {});
     let peer = Puppet {

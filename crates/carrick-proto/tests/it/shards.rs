@@ -378,3 +378,21 @@ fn an_index_outside_the_shards_is_refused() {
     config.shard = Some(shard(1));
     assert!(Endpoint::new(config).is_ok());
 }
+
+/// RFC 9260, section 1.3: the set-ups are of different shards.
+#[test]
+fn set_ups_of_two_shards_make_one_association() {
+    for gap in [0, 5, 15, 25, 35] {
+        let mut w = sharded(|_| {});
+        let first = w.begin_connect_from(FIRST, &[addresses(0)[0]], port(0));
+        w.run(ms(gap));
+        let second = w.begin_connect_from(FIRST + 1, &[addresses(0)[1]], port(0));
+        w.run(secs(1));
+        let closed = Event::Closed(CloseReason::AlreadyConnected);
+        assert!(w.events_of_all(FIRST + 1).contains(&(second, closed)));
+        w.run(secs(100));
+        assert_eq!(all(&w), [(FIRST, first)], "{gap} ms apart");
+        let a = w.association(0);
+        exchange(&mut w, 0, (a, FIRST, first));
+    }
+}

@@ -398,3 +398,72 @@ fn the_result_of_a_watched_set_up_is_reported() {
     );
     assert_eq!(w.look(A).poll_setup(), None);
 }
+
+/// RFC 9260, section 1.3: messages to two addresses of one peer, with the second one before the first association
+/// is known to have its address, and afterwards.
+#[test]
+fn messages_to_two_addresses_make_one_association() {
+    for gap in [0, 5, 15, 25, 45, 100] {
+        let mut w = World::new();
+        let b = w.look(B).socket(Style::OneToMany, Family::Inet).unwrap();
+        let any = SocketAddr::new([0, 0, 0, 0].into(), PORT);
+        w.look(B).bind(b, any).unwrap();
+        w.on(B, |s, _| s.listen(b, 5)).unwrap();
+        let a = w.one_to_many(A);
+        w.subscribe(A, a, &[SCTP_ASSOC_CHANGE, SCTP_SEND_FAILED_EVENT]);
+        w.send_to(A, a, at(B, PORT), b"first").unwrap();
+        w.run(ms(gap));
+        let second = SocketAddr::new(ip(B, 1), PORT);
+        w.send_to(A, a, second, b"second").unwrap();
+        let connected = w.connect(a, second).unwrap_err();
+        assert!(matches!(connected, Errno::EALREADY | Errno::EISCONN));
+        w.run(secs(1));
+        assert_eq!(ids(&mut w, A, a).len(), 1, "{gap} ms apart");
+        assert_eq!(ids(&mut w, B, b).len(), 1, "{gap} ms apart");
+        let all = w.recv_all(A, a);
+        let of_kind = |wanted: i32| all.iter().filter(move |r| kind(r) == wanted);
+        let changes = of_kind(SCTP_ASSOC_CHANGE);
+        let mut changes: Vec<i32> = changes
+            .map(|r| AssocChange::read(&r.data).unwrap().state.into())
+            .collect();
+        changes.sort_unstable();
+        let received: Vec<_> = w.recv_all(B, b).into_iter().map(|r| r.data).collect();
+        let failures = of_kind(SCTP_SEND_FAILED_EVENT).count();
+        // Within a round trip the second address is not known as one of the peer's.
+        if gap < 20 {
+            assert_eq!(changes, [SCTP_COMM_UP, SCTP_CANT_STR_ASSOC]);
+            assert_eq!((received.len(), failures), (1, 1));
+        } else {
+            assert_eq!(changes, [SCTP_COMM_UP]);
+            assert_eq!((received.len(), failures), (2, 0), "it joins the first one");
+        }
+        // Later messages to either address take the association.
+        w.send_to(A, a, second, b"third").unwrap();
+        w.run(secs(1));
+        assert_eq!(w.recv(B, b).unwrap().data, &b"third"[..]);
+    }
+}
+
+/// The result of `connect` that waits for the end of the set-up.
+#[test]
+fn a_second_connect_to_the_peer_ends_with_eisconn() {
+    let mut w = World::new();
+    let b = w.look(B).socket(Style::OneToMany, Family::Inet).unwrap();
+    let any = SocketAddr::new([0, 0, 0, 0].into(), PORT);
+    w.look(B).bind(b, any).unwrap();
+    w.on(B, |s, _| s.listen(b, 5)).unwrap();
+    let a = w.one_to_many(A);
+    for link in [0, 1] {
+        let peer = SocketAddr::new(ip(B, link), PORT);
+        let started = w.on(A, |s, now| {
+            let id = s.connectx(now, a, &[peer]);
+            id.map(|id| s.watch_setup(id))
+        });
+        assert_eq!(started, Ok(()));
+    }
+    w.run(secs(1));
+    let polled = std::iter::from_fn(|| w.look(A).poll_setup());
+    let results: Vec<_> = polled.map(|(_, result)| result).collect();
+    // The second one ends on its INIT ACK, before the first is established.
+    assert_eq!(results, [Err(Errno::EISCONN), Ok(())]);
+}

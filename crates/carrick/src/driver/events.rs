@@ -147,7 +147,7 @@ impl Driver {
         if let Some(answer) = self.connecting.remove(&id) {
             // The future of a cancelled connect() was dropped.
             let failure = failure.map(ConnectError::Unprotected);
-            let error = failure.unwrap_or_else(|| ConnectError::Failed(reason.clone()));
+            let error = failure.unwrap_or_else(|| ConnectError::of_set_up(reason));
             let _ = answer.send(Err(error));
         }
         if let Some(entry) = self.entries.get_mut(&id) {

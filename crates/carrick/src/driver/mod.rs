@@ -35,7 +35,7 @@ use crate::command::{Command, Commands};
 use crate::config::Config;
 use crate::error::ConnectError;
 use crate::network::{Network, NetworkInput, TransmitOutcome};
-use crate::strays::StrayInits;
+use crate::strays::StrayPackets;
 use crate::unread_memory::UnreadMemory;
 pub(crate) use backlog::{Backlog, WaitingAssociation, backlog};
 pub(crate) use below::LowerLayer;
@@ -79,7 +79,7 @@ pub(crate) struct Driver {
     network: Network,
     /// The other tasks of the endpoint, if there are any.
     shards: Option<ShardLink>,
-    strays: StrayInits,
+    strays: StrayPackets,
     /// Why the network has failed, for the handles.
     failure: Arc<OnceLock<String>>,
     limits: Limits,
@@ -118,7 +118,7 @@ impl Driver {
             below,
             network,
             shards,
-            strays: StrayInits::default(),
+            strays: StrayPackets::default(),
             failure,
             limits,
             unread,

@@ -46,7 +46,7 @@ use crate::port::PortClaim;
 use crate::socket::{ReceiveBuffers, Socket, SocketSet, addresses};
 
 pub use crate::socket::TransmitOutcome;
-pub use crate::strays::StrayInits;
+pub use crate::strays::StrayPackets;
 #[cfg(target_os = "linux")]
 pub(crate) use lease::LeasedPort;
 pub use routes::{HostRoutes, route_mtu};

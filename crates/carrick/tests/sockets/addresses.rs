@@ -333,3 +333,26 @@ async fn the_udp_port_of_an_accepted_peer_is_set() {
         Err(OperationError::NotPlainIp)
     );
 }
+
+/// RFC 9260, section 1.3
+#[tokio::test]
+async fn two_connects_to_one_peer_make_one_association() {
+    let (client, server) = (endpoint(&TWO), endpoint(&OTHER_TWO));
+    let connect = |address: &'static str| {
+        let peers = [ip(address)];
+        let (client, options, port) = (client.clone(), to(&server), server.port());
+        async move { client.connect_with((&peers, port), options).await }
+    };
+    let both = async { tokio::join!(connect(OTHER_TWO[0]), connect(OTHER_TWO[1])) };
+    let (first, second) = soon("set-ups", both).await;
+    let (association, error) = match (first, second) {
+        (Ok(association), Err(error)) | (Err(error), Ok(association)) => (association, error),
+        (Ok(_), Ok(_)) => panic!("two associations with one peer"),
+        (Err(first), Err(second)) => panic!("{first}; {second}"),
+    };
+    assert_eq!(error, ConnectError::AlreadyConnected);
+    let mut accepted = soon("accept", server.accept()).await.unwrap().accept();
+    association.send("hello", on(0)).await.unwrap();
+    let message = soon("message", accepted.recv()).await.unwrap().unwrap();
+    assert_eq!(&message.payload.into_bytes()[..], b"hello");
+}

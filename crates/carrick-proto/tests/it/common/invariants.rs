@@ -1,7 +1,7 @@
 //! Rules that every packet of every scenario obeys.
 
 use carrick_proto::Endpoint;
-use carrick_wire::ChunkType;
+use carrick_wire::{CauseCode, ChunkType};
 
 use super::SentPacket;
 
@@ -152,6 +152,24 @@ fn to_unverified(seen: &SentPacket, sender: &Endpoint, kinds: &[ChunkType]) {
             | ChunkType::AUTH
             | ChunkType::ASCONF_ACK => true,
             ChunkType::COOKIE_ACK | ChunkType::COOKIE_ECHO => heartbeat,
+            // The reply to an INIT that adds addresses goes to its source (section 5.2.2).
+            ChunkType::ABORT
+                if seen
+                    .causes()
+                    .first()
+                    .is_some_and(|(code, _)| *code == CauseCode::RESTART_WITH_NEW_ADDRESSES) =>
+            {
+                true
+            }
+            // The reply to a COOKIE ECHO goes to its source (section 5.2.6).
+            ChunkType::ERROR
+                if seen
+                    .causes()
+                    .first()
+                    .is_some_and(|(code, _)| *code == CauseCode::STALE_COOKIE) =>
+            {
+                true
+            }
             // Out of the blue: not part of the association.
             ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE => seen.flags(*kind) & 1 != 0,
             _ => false,

@@ -636,6 +636,12 @@ impl World {
         self.events[end].drain(..).map(|e| e.1).collect()
     }
 
+    /// Events of an endpoint since the last call, with their associations.
+    pub fn events_of_all(&mut self, end: usize) -> Vec<(AssociationId, Event)> {
+        self.pump();
+        self.events[end].drain(..).collect()
+    }
+
     /// Packets of an endpoint in the log with such a chunk.
     pub fn sent(&self, end: usize, kind: ChunkType) -> Vec<&SentPacket> {
         self.log
