@@ -120,7 +120,10 @@ async fn run(role: &Role) -> ExitCode {
     // A signal and the time limit have the same effect.
     let _ = timeout(Duration::from_secs(options.linger), stop.requested()).await;
     // Packets not sent by then are dropped.
-    let _ = timeout(CLOSING, endpoint.close()).await;
+    let report = endpoint.close_within(CLOSING).await;
+    if !report.is_empty() {
+        eprintln!("{report}");
+    }
     if ok {
         ExitCode::SUCCESS
     } else {

@@ -191,7 +191,10 @@ async fn run(arguments: &[String]) -> Result<(), Failure> {
     user.run(messages.parse()?).await?;
     user.session.close();
     user.session.ended().await;
-    endpoint.close().await;
+    let report = endpoint.close().await;
+    if !report.is_empty() {
+        return Err(report.to_string().into());
+    }
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use carrick::cc::{Algorithm, CmtRpV1, CmtRpV2, Lia, Olia, algorithms};
 use carrick::research::{Multipath, Policies};
 use carrick::{
-    Association, AssociationConfig, BindError, Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT,
-    Endpoint, SendHalf,
+    Association, AssociationConfig, BindError, CloseReason, Config, ConnectOptions,
+    DEFAULT_ENCAPSULATION_PORT, Endpoint, SendHalf,
 };
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -428,8 +428,10 @@ pub(crate) fn list(addresses: &[IpAddr]) -> String {
     texts.join(",")
 }
 
-/// Runs `work` with an endpoint and closes the endpoint afterwards. If a signal ends it, `work` is dropped,
-/// which aborts its associations.
+/// Runs `work` with an endpoint and closes the endpoint afterwards, as long as the protocol needs for the messages
+/// that are not delivered. If a signal ends `work`, it is dropped, which aborts its associations; one that arrives
+/// while the endpoint is being closed limits this. Messages that were not delivered are an error, and associations that
+/// did not end gracefully.
 pub(crate) async fn with(
     endpoint: Endpoint,
     work: impl Future<Output = Result<(), Failure>>,
@@ -439,16 +441,39 @@ pub(crate) async fn with(
         // The cause of the other error.
         return Err(Failure::Run(reason.into()));
     }
-    if done.is_ok() {
-        return until_signal(async {
-            endpoint.close().await;
+    let closed = match &done {
+        Ok(()) => until_signal(async { Ok(endpoint.close().await) }).await,
+        Err(_) => Ok(endpoint.close_within(CLOSE_TIMEOUT).await),
+    };
+    let (report, done) = match closed {
+        Ok(report) => (report, done),
+        Err(interrupted) => (endpoint.close_within(CLOSE_TIMEOUT).await, Err(interrupted)),
+    };
+    let mut ends = report.associations.iter();
+    let is_graceful = report.undelivered == 0 && ends.all(|e| e.reason == CloseReason::Shutdown);
+    match done {
+        // The peers have been acknowledged messages that this side did not want.
+        Ok(()) if is_graceful && !report.is_empty() => {
+            eprintln!("carrick: {report}");
             Ok(())
-        })
-        .await;
+        }
+        Ok(()) if !report.is_empty() => Err(Failure::Run(report.to_string())),
+        Err(Failure::Run(line)) if !report.is_empty() => {
+            Err(Failure::Run(format!("{line}; {report}")))
+        }
+        done => done,
     }
-    // If closing takes longer, the peers detect the end by timeouts.
-    let _ = tokio::time::timeout(CLOSE_TIMEOUT, endpoint.close()).await;
-    done
+}
+
+/// Returns a failure with the number of messages that were not delivered, if the association has ended.
+pub(crate) fn with_undelivered(failure: Failure, sender: &SendHalf) -> Failure {
+    match (failure, sender.undelivered()) {
+        (Failure::Run(line), count) if count > 0 && sender.close_reason().is_some() => {
+            let plural = if count == 1 { "" } else { "s" };
+            Failure::Run(format!("{line}; {count} message{plural} not delivered"))
+        }
+        (failure, _) => failure,
+    }
 }
 
 /// Aborts an association when dropped, unless disarmed.

@@ -343,6 +343,7 @@ impl Driver {
             }
             return Poll::Pending;
         }
+        self.abort_associations(now);
         let ids: Vec<SocketId> = self.by_socket.keys().copied().collect();
         for id in ids {
             // The socket exists as long as its descriptor.

@@ -8,6 +8,9 @@ use crate::StopRequest;
 use crate::descriptor::Descriptor;
 use crate::driver::{Driver, Token};
 
+/// Maximum number of aborted associations that have a line in the log.
+const MAX_LOGGED: usize = 64;
+
 impl Driver {
     /// Ends the task: in this round if the service manager is to hold the sockets, else as soon as no association is
     /// left, or after the time of [`crate::Config::linger`].
@@ -50,5 +53,28 @@ impl Driver {
             self.ready.insert(token);
         }
         !dry.is_empty()
+    }
+
+    /// Aborts the associations that are left, and logs what their peers had not acknowledged.
+    pub(crate) fn abort_associations(&mut self, now: Time) {
+        let aborted = self.sockets.abort_associations(now);
+        if aborted.is_empty() {
+            return;
+        }
+        let bytes: usize = aborted.iter().map(|a| a.unacknowledged).sum();
+        (self.config.log)(&format!(
+            "the daemon ends: {} associations aborted, {bytes} bytes not acknowledged by peers",
+            aborted.len()
+        ));
+        let with_loss = aborted.iter().filter(|a| a.unacknowledged > 0);
+        for association in with_loss.take(MAX_LOGGED) {
+            (self.config.log)(&format!(
+                "association of port {} with {} port {} aborted: {} bytes not acknowledged",
+                association.port,
+                association.peer.ip(),
+                association.peer.port(),
+                association.unacknowledged
+            ));
+        }
     }
 }

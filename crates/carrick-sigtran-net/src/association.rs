@@ -29,8 +29,10 @@ const MAX_QUEUED_OCTETS: usize = 8 << 20;
 /// aborted.
 const MAX_MANAGEMENT: usize = 1024;
 
-/// Time limit of the graceful end of an association.
-const LINGER: Duration = Duration::from_secs(5);
+/// Time limit of the graceful end of an association: five times RTO.Max, the duration of T5-shutdown-guard (RFC 9260,
+/// section 9.2). Outstanding messages can move to another path meanwhile. It frees the association of a peer that
+/// acknowledges and never reads.
+pub(crate) const LINGER: Duration = Duration::from_secs(25);
 
 /// Queues of crate `carrick` for each association, in bytes.
 const TRANSPORT_QUEUE: usize = 1 << 20;
@@ -108,7 +110,8 @@ impl OpenAssociation {
             added: Notify::new(),
             room,
         });
-        let reader = tokio::spawn(read(id, receiver, events, inputs)).abort_handle();
+        let reader =
+            tokio::spawn(read(id, (sender.clone(), receiver), events, inputs)).abort_handle();
         let writer = tokio::spawn(write(Arc::clone(&queue), sender.clone())).abort_handle();
         Self {
             sender,
@@ -244,7 +247,7 @@ async fn write(queue: Arc<SendQueue>, sender: SendHalf) {
 /// Passes messages, restarts and states of paths on until the association ends.
 async fn read(
     id: AssociationId,
-    mut receiver: RecvHalf,
+    (sender, mut receiver): (SendHalf, RecvHalf),
     mut events: AssociationEvents,
     inputs: mpsc::Sender<Input>,
 ) {
@@ -268,6 +271,10 @@ async fn read(
         if inputs.send(input).await.is_err() {
             return;
         }
+    };
+    let reason = match sender.undelivered() {
+        0 => reason,
+        count => format!("{reason} ({count} messages not delivered)"),
     };
     // If the receiver is dropped, the program ends.
     let _ = inputs.send(Input::Ended(id, reason)).await;

@@ -21,7 +21,7 @@ use carrick_sigtran::sua::translation::TranslationTable;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::association::Input;
+use crate::association::{Input, LINGER};
 use crate::connection::RemoteGateway;
 use crate::event::Event;
 use crate::layer::{SocketLayer, SuaUser};
@@ -37,7 +37,7 @@ const BATCHES: usize = 16;
 const EVENTS: usize = 1024;
 
 /// Time limit of the end of a session.
-const STOP: Duration = Duration::from_secs(10);
+const STOP: Duration = LINGER.saturating_add(Duration::from_secs(5));
 
 /// Maximum number of messages of a batch to send.
 const BATCH: usize = 256;

@@ -132,3 +132,4 @@ pub use socket::{Family, SocketId, Style};
 pub use sockets::Sockets;
 pub use statistics::{HostCounters, HostStatistics, PathCounts};
 pub use status::Status;
+pub use stop::AbortedAssociation;

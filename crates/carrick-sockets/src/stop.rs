@@ -1,5 +1,7 @@
 //! End of the host's sockets while programs still have them, when their daemon stops.
 
+use std::net::SocketAddr;
+
 use carrick_proto::Time;
 
 use crate::association::AssocId;
@@ -30,4 +32,46 @@ impl Sockets {
         all.filter(|association| association.ended.is_none())
             .count()
     }
+
+    /// Aborts all associations that have not ended, those of closed sockets included. Returns them in the order of
+    /// their set-up.
+    pub fn abort_associations(&mut self, now: Time) -> Vec<AbortedAssociation> {
+        self.now = now;
+        let open = self.associations.iter();
+        let open = open.filter(|(_, association)| association.ended.is_none());
+        let ids: Vec<AssocId> = open.map(|(id, _)| *id).collect();
+        let mut aborted = Vec::with_capacity(ids.len());
+        for id in ids {
+            let Some(peer) = self
+                .associations
+                .get(&id)
+                .map(|association| association.peer)
+            else {
+                continue;
+            };
+            if let Some((core, core_id)) = self.core_of(id) {
+                let stats = core.association_stats(core_id);
+                aborted.push(AbortedAssociation {
+                    port: core.port(),
+                    peer,
+                    unacknowledged: stats.map_or(0, |stats| stats.send_buffer_bytes),
+                });
+                // It does not fail: the association has not ended.
+                let _ = core.abort(now, core_id, b"");
+            }
+            self.settle_association(id);
+        }
+        aborted
+    }
+}
+
+/// Association that [`Sockets::abort_associations`] has aborted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AbortedAssociation {
+    /// Local SCTP port.
+    pub port: u16,
+    /// Primary address and SCTP port of the peer.
+    pub peer: SocketAddr,
+    /// Bytes of messages that the peer had not acknowledged.
+    pub unacknowledged: usize,
 }

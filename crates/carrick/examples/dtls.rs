@@ -30,7 +30,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let message = receiver.recv().await?.ok_or("no message")?;
     println!("received {} bytes", message.payload.len());
     drop((sender, receiver));
-    client.close().await;
-    server.close().await;
+    for report in [client.close().await, server.close().await] {
+        assert!(report.is_empty(), "{report}");
+    }
     Ok(())
 }

@@ -30,6 +30,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             String::from_utf8_lossy(&text)
         );
     }
-    endpoint.close().await;
+    let report = endpoint.close().await;
+    if !report.is_empty() {
+        return Err(report.to_string().into());
+    }
     Ok(())
 }

@@ -22,7 +22,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         () = serving => {}
         _ = tokio::signal::ctrl_c() => {}
     }
-    endpoint.close().await;
+    let report = endpoint.close().await;
+    if !report.is_empty() {
+        eprintln!("{report}");
+    }
     Ok(())
 }
 

@@ -28,7 +28,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     ended?;
     println!("received {} bytes", message?.map_or(0, |m| m.payload.len()));
     printing.await?;
-    client.close().await;
-    server.close().await;
+    for report in [client.close().await, server.close().await] {
+        assert!(report.is_empty(), "{report}");
+    }
     Ok(())
 }

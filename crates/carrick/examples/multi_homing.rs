@@ -51,7 +51,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     association.shutdown().await?;
     println!("received {} of {MESSAGES} messages", receiver.await?);
-    client.close().await;
-    server.close().await;
+    for report in [client.close().await, server.close().await] {
+        assert!(report.is_empty(), "{report}");
+    }
     Ok(())
 }

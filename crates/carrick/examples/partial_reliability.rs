@@ -44,7 +44,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (ended, samples) = tokio::join!(sender.shutdown(), reading);
     ended?;
     println!("received {} of 100 samples", samples?);
-    client.close().await;
-    server.close().await;
+    for report in [client.close().await, server.close().await] {
+        assert!(report.is_empty(), "{report}");
+    }
     Ok(())
 }

@@ -35,7 +35,10 @@ async fn serve(port: u16, daemon: Option<String>) -> Result<(), Failure> {
         let data = message.payload.into_bytes();
         association.send(data, SendOptions::default()).await?;
     }
-    endpoint.close().await;
+    let report = endpoint.close().await;
+    if !report.is_empty() {
+        return Err(report.to_string().into());
+    }
     Ok(())
 }
 
@@ -67,7 +70,10 @@ async fn measure(
     let (median, late) = (times[count / 2], times[count * 99 / 100]);
     println!("{{\"p50_us\":{median:.1},\"p99_us\":{late:.1}}}");
     association.shutdown().await?;
-    endpoint.close().await;
+    let report = endpoint.close().await;
+    if !report.is_empty() {
+        return Err(report.to_string().into());
+    }
     Ok(())
 }
 

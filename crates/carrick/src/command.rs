@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_proto::{AssociationConfig, AssociationId, PeerAddress, SendOptions, Time};
@@ -9,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::association::Association;
 use crate::endpoint::Stats;
-use crate::error::{BindError, ConnectError, OperationError};
+use crate::error::{BindError, ConnectError};
 use crate::send_credit::CreditPermit;
 use crate::socket::Socket;
 
@@ -50,7 +51,10 @@ pub(crate) enum Command {
     SendMany(AssociationId, Vec<OutgoingMessage>),
     /// The user has read messages, so the receive buffer has room.
     Resume(AssociationId),
-    Shutdown(AssociationId, oneshot::Sender<Result<(), OperationError>>),
+    /// Answers when the association has ended.
+    Shutdown(AssociationId, oneshot::Sender<()>),
+    /// Answers when the association has ended.
+    AwaitEnd(AssociationId, oneshot::Sender<()>),
     /// Answers when the peer has acknowledged everything.
     Flush(AssociationId, oneshot::Sender<Result<(), AssociationEnded>>),
     Abort(AssociationId, Bytes),
@@ -66,6 +70,6 @@ pub(crate) enum Command {
     AddSocket(Box<Socket>),
     /// No handle of the endpoint is left: no more associations are accepted; those with handles continue.
     StopAccepting,
-    /// No more associations; the task ends when those that exist have.
-    Close,
+    /// No more associations; the task ends when those that exist have. They are aborted after this time.
+    Close(Option<Duration>),
 }

@@ -156,7 +156,9 @@ pub struct Config {
     /// are discarded, as those beyond `unread_memory`, and counted in [`crate::Notification::Lagged`].
     pub notifications: usize,
     /// Time that an association has for its shutdown after its last handle was dropped; then it is
-    /// aborted.
+    /// aborted. Default: 15 minutes, more than the protocol waits for a peer that does not respond: about 6
+    /// minutes for Association.Max.Retrans and 5 minutes for T5-shutdown-guard (RFC 9260 sections 8.1 and
+    /// 9.2). It frees the memory of associations whose peers respond and never read.
     pub linger: Duration,
     /// Send and receive buffer of each socket in bytes, as far as the system allows it.
     pub socket_buffer: usize,
@@ -193,7 +195,7 @@ impl Config {
             receive_queue_messages: 1024,
             unread_memory: 32 << 20,
             notifications: 256,
-            linger: Duration::from_secs(30),
+            linger: Duration::from_secs(15 * 60),
             socket_buffer: 4 << 20,
         }
     }

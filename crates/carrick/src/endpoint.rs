@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use carrick_proto::{
     AssociationConfig, EndpointConfig, EndpointStats, ParameterChanges, PeerAddress,
@@ -12,6 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::association::Association;
+use crate::close_report::{CloseReport, PublishedReport, ReportedEnds};
 use crate::command::{Command, Commands, ConnectRequest, EndpointCall};
 use crate::config::{Config, ConnectOptions, Transport};
 use crate::driver::{Driver, Limits, LowerLayer, ShardLink, WaitingAssociation, backlog};
@@ -46,6 +48,8 @@ struct Inner {
     /// With the UDP port that it has.
     transport: Transport,
     failure: Arc<OnceLock<String>>,
+    /// Reports of the tasks.
+    reports: Vec<PublishedReport>,
 }
 
 impl Drop for Inner {
@@ -84,6 +88,7 @@ impl Endpoint {
         let unread = Arc::new(UnreadMemory::new(config.unread_memory));
         let failure = Arc::new(OnceLock::new());
         let mut drivers = Vec::with_capacity(count);
+        let mut reports = Vec::with_capacity(count);
         for ((network, commands), orders) in networks.into_iter().zip(&shards).zip(orders) {
             let link = links.next();
             let mut seed = [0; 32];
@@ -102,13 +107,15 @@ impl Endpoint {
             let core = carrick_proto::Endpoint::new(parameters).map_err(ConfigError::from)?;
             let queues = (commands, orders, accepted.clone());
             let memory = (limits, Arc::clone(&unread));
-            let failure = Arc::clone(&failure);
+            let (ends, report) = ReportedEnds::new();
+            reports.push(report);
+            let end = (Arc::clone(&failure), ends);
             drivers.push(Driver::new(
                 (core, below),
                 (network, link),
                 memory,
                 queues,
-                failure,
+                end,
             ));
         }
         for driver in drivers {
@@ -122,6 +129,7 @@ impl Endpoint {
                 port: number,
                 transport,
                 failure,
+                reports,
             }),
         })
     }
@@ -364,21 +372,58 @@ impl Endpoint {
     }
 
     /// Closes the endpoint: refuses new associations and shuts the existing ones down gracefully. Ready
-    /// when the last one has ended and the sockets are closed. An association whose shutdown waits for
-    /// received messages to be read is aborted after [`Config::linger`].
+    /// when the last one has ended and the sockets are closed. Returns which associations did not end
+    /// gracefully and which messages were not delivered.
     ///
     /// To be awaited before the runtime ends: only then every message that [`crate::SendHalf::send`]
-    /// accepted is acknowledged by its peer, or reported in [`crate::Event::SendFailed`].
+    /// accepted is acknowledged by its peer, or counted in the report.
     ///
-    /// Dropping this future does not stop the closing.
-    pub async fn close(&self) {
+    /// It lasts as long as the protocol lets it (RFC 9260 section 9.2):
+    ///
+    /// - while data is outstanding, until all of it is acknowledged, or retransmissions have failed more than
+    ///   Association.Max.Retrans times in succession, which takes about six minutes by default. A peer that
+    ///   acknowledges window probes and has no room has no limit: its program does not read.
+    /// - after that, at most T5-shutdown-guard, five times RTO.Max by default. This also limits the wait for
+    ///   a peer that cannot send its data because the receive buffer is full of unread messages; so they
+    ///   have to be received meanwhile, by another task.
+    ///
+    /// [`Self::close_within`] has a limit of time, and [`crate::Config::linger`] limits the associations
+    /// without handles. Received messages that fit into the receive buffer are not waited for: their handle
+    /// returns them afterwards.
+    ///
+    /// Dropping this future, as `tokio::time::timeout` does, does not stop the closing, and aborts nothing;
+    /// another call returns the report, also for several callers. Messages that are not delivered when
+    /// the runtime ends are lost then.
+    pub async fn close(&self) -> CloseReport {
+        self.close_all(None).await
+    }
+
+    /// Closes the endpoint as [`Self::close`], and aborts the associations that have not ended after this
+    /// time: their peers get an ABORT, and the report has what was not delivered
+    /// ([`AssociationEnd::timed_out`](crate::AssociationEnd::timed_out)). A zero duration aborts all.
+    ///
+    /// If the endpoint is being closed already, the earlier limit counts. Dropping this future stops neither
+    /// the closing nor the limit.
+    pub async fn close_within(&self, limit: Duration) -> CloseReport {
+        self.close_all(Some(limit)).await
+    }
+
+    async fn close_all(&self, limit: Option<Duration>) -> CloseReport {
         for shard in &self.inner.shards {
             // A task that has ended is closed.
-            let _ = shard.send(Command::Close);
+            let _ = shard.send(Command::Close(limit));
         }
-        for shard in &self.inner.shards {
-            shard.closed().await;
+        let mut all = CloseReport::default();
+        for report in &self.inner.reports {
+            let mut report = report.clone();
+            // A task that ended publishes its report.
+            if let Ok(report) = report.wait_for(Option::is_some).await
+                && let Some(report) = &*report
+            {
+                all.merge(report.clone());
+            }
         }
+        all
     }
 
     /// Sends a command to the first task. If the task has ended, the answer's channel closes.

@@ -43,8 +43,9 @@
 //!     let reply = association.recv().await?.ok_or("no reply")?;
 //!     assert_eq!(reply.payload.into_bytes(), "hello");
 //!
-//!     client.close().await;
-//!     server.close().await;
+//!     for report in [client.close().await, server.close().await] {
+//!         assert!(report.is_empty(), "{report}");
+//!     }
 //!     Ok(())
 //! }
 //! ```
@@ -53,8 +54,11 @@
 //!
 //! **Await [`Endpoint::close`] before the runtime ends**, above all before `main` returns.
 //! [`SendHalf::send`] only queues a message; the endpoint's task, which ends with the runtime, delivers
-//! it. `close` is ready when each accepted message was acknowledged, or reported in
-//! [`Event::SendFailed`]. [`SendHalf::shutdown`] waits for the messages of one association.
+//! it. `close` is ready when each association has ended, and returns a [`CloseReport`]: empty if each accepted
+//! message was acknowledged, otherwise with the associations that did not end gracefully, the reasons and the
+//! numbers of messages that were not delivered. It waits as long as the protocol retransmits, with several
+//! addresses over a failover; [`Endpoint::close_within`] has a limit. [`SendHalf::shutdown`] waits for the
+//! messages of one association, [`SendHalf::closed`] for its end.
 //!
 //! Without it the endpoint's task is dropped with the runtime. Queued messages leave once, as far as the
 //! congestion window and the peer's receive window allow, and each peer gets an ABORT with a reason. A
@@ -69,7 +73,7 @@
 //!
 //! - The last handle of an association ([`Association`], or both its halves): it is shut down gracefully.
 //!   Sent messages are delivered, received messages that were not read are discarded. After
-//!   [`Config::linger`] it is aborted.
+//!   [`Config::linger`], by default longer than the protocol retransmits, it is aborted.
 //! - [`RecvHalf`] alone: messages that arrive are discarded. [`SendHalf`] alone: no effect.
 //! - [`Incoming`] that was not accepted: the association is shut down.
 //! - The future of [`Endpoint::connect`]: the set-up is aborted.
@@ -92,6 +96,7 @@
 
 mod assembly;
 mod association;
+mod close_report;
 mod command;
 mod config;
 mod driver;
@@ -148,6 +153,7 @@ pub use carrick_proto::{
 pub use carrick_dtls as dtls;
 
 pub use association::{Association, Events, MessageSink, Notification, RecvHalf, SendHalf};
+pub use close_report::{AssociationEnd, CloseReport};
 pub use config::{Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT, Transport};
 pub use endpoint::{Endpoint, Stats};
 pub use error::{

@@ -2,7 +2,7 @@
 //! what is rarely counted.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use carrick_proto::{CloseReason, Event, Extensions, Message, Payload, SourceKey};
@@ -25,10 +25,15 @@ pub(crate) struct SharedState {
     pub(crate) inbound_streams: AtomicU16,
     /// A shutdown has begun on either side: no new messages.
     pub(crate) shutting_down: AtomicBool,
+    /// Reason of the end; handles read it with [`Self::end`].
     pub(crate) ended: OnceLock<CloseReason>,
+    /// A handle has returned an end that was not graceful to the program.
+    pub(crate) end_returned: AtomicBool,
+    /// Number of messages that were not delivered, without those that were abandoned.
+    pub(crate) undelivered: AtomicU32,
     /// Notifications that were lost at the end, when none could follow.
     pub(crate) lagged: AtomicU64,
-    pub(crate) peer_addresses: Vec<IpAddr>,
+    pub(crate) peer_addresses: Box<[IpAddr]>,
     pub(crate) peer_port: u16,
     /// Extensions that both sides offered.
     pub(crate) extensions: Extensions,
@@ -60,8 +65,10 @@ impl SharedState {
             inbound_streams: AtomicU16::new(0),
             shutting_down: AtomicBool::new(false),
             ended: OnceLock::new(),
+            end_returned: AtomicBool::new(false),
+            undelivered: AtomicU32::new(0),
             lagged: AtomicU64::new(0),
-            peer_addresses: peer.0,
+            peer_addresses: peer.0.into(),
             peer_port: peer.1,
             extensions: Extensions::default(),
             fragments,
@@ -99,6 +106,20 @@ impl SharedState {
     /// Counts all notifications as discarded. For the user.
     pub(crate) fn clear_notifications(&self) {
         self.notifications.clear(&self.unread());
+    }
+
+    /// Returns why the association has ended, for a handle that returns it to the program.
+    pub(crate) fn end(&self) -> Option<&CloseReason> {
+        let reason = self.ended.get()?;
+        if *reason != CloseReason::Shutdown {
+            self.end_returned.store(true, Ordering::Release);
+        }
+        Some(reason)
+    }
+
+    /// Returns whether a handle has returned an end that was not graceful to the program.
+    pub(crate) fn end_was_returned(&self) -> bool {
+        self.end_returned.load(Ordering::Acquire)
     }
 
     /// Refuses new messages because a shutdown has begun. Senders that have room already can still send.
@@ -158,6 +179,17 @@ impl ReceiveQueue {
         self.waiting.swap(false, Ordering::SeqCst)
     }
 
+    /// Returns whether a program has accepted the association. For the task.
+    pub(crate) fn is_accepted(&self) -> bool {
+        self.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Returns the number of messages that the user has not taken, those included that were discarded. For
+    /// the task.
+    pub(crate) fn unread(&self) -> u64 {
+        self.messages.load(Ordering::SeqCst) as u64
+    }
+
     fn is_full(&self) -> bool {
         !self.accepted.load(Ordering::SeqCst)
             || self.messages.load(Ordering::SeqCst) >= self.max_messages
@@ -179,7 +211,7 @@ impl ReceiveQueue {
         room
     }
 
-    /// Counts a message that is passed on. For the task.
+    /// Counts a message that is passed on or discarded. For the task.
     pub(crate) fn add(&self, message: &Message) {
         self.messages.fetch_add(1, Ordering::SeqCst);
         self.bytes

@@ -220,7 +220,8 @@ fn unfinished_messages_of_all_peers_have_one_limit() {
         while server.associations().await.unwrap() > 0 {
             tokio::task::yield_now().await;
         }
-        server.close().await;
+        let report = server.close().await;
+        assert!(report.undelivered == 0, "{report}");
         let delivered = reader.await.unwrap();
         println!("measured: {delivered} bytes were delivered in parts");
         assert!(delivered >= sent - LIMIT - usize::from(count) * 20_000);

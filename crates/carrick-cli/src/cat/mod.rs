@@ -15,8 +15,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use carrick::{
-    Association, AssociationConfig, Event, Events, Notification, Ppid, RecvHalf, SendError,
-    SendHalf, SendOptions, StreamId,
+    Association, AssociationConfig, Ppid, RecvHalf, SendError, SendHalf, SendOptions, StreamId,
 };
 use clap::Args;
 
@@ -197,7 +196,7 @@ fn streams(arguments: &Arguments) -> u16 {
 }
 
 /// Moves messages in both directions until either side ends the association.
-async fn talk(arguments: &Arguments, mut association: Association) -> Result<(), Failure> {
+async fn talk(arguments: &Arguments, association: Association) -> Result<(), Failure> {
     let peers = endpoint::list(association.peer_addresses());
     let peer_port = association.peer_port();
     arguments.log(&format!("connected with {peers} port {peer_port}"));
@@ -207,7 +206,6 @@ async fn talk(arguments: &Arguments, mut association: Association) -> Result<(),
             association.outbound_streams().saturating_sub(1)
         )));
     }
-    let undelivered = tokio::spawn(count_undelivered(association.take_events()));
     let (sender, receiver) = association.split();
     let abort = AbortOnDrop::new(sender.clone(), "the program was ended");
     let mut output = MessageWriter::start(arguments.format())?;
@@ -218,17 +216,10 @@ async fn talk(arguments: &Arguments, mut association: Association) -> Result<(),
     }
     let written = output.finish().await;
     if !matches!(moved, Err(Failure::OutputClosed)) {
-        moved?;
+        moved.map_err(|failure| endpoint::with_undelivered(failure, &sender))?;
     }
     // A failure of the output is the cause, and is reported instead.
     written?;
-    // The task ends with the association and does not panic.
-    let undelivered = undelivered.await.unwrap_or(0);
-    if undelivered > 0 {
-        return Err(Failure::Run(format!(
-            "{undelivered} messages were not delivered: the peer ended the association before"
-        )));
-    }
     arguments.log("ended");
     Ok(())
 }
@@ -286,20 +277,6 @@ async fn receive_all(receiver: &mut RecvHalf, output: &MessageWriter) -> Result<
             Err(e) => return Err(Failure::Run(e.to_string())),
         }
     }
-}
-
-/// Counts the messages accepted for sending that did not reach the peer, until the association ends.
-async fn count_undelivered(events: Option<Events>) -> u64 {
-    let mut undelivered = 0;
-    if let Some(mut events) = events {
-        while let Some(notification) = events.next().await {
-            undelivered += u64::from(matches!(
-                notification,
-                Notification::Event(Event::SendFailed(_))
-            ));
-        }
-    }
-    undelivered
 }
 
 #[cfg(test)]

@@ -113,9 +113,14 @@ async fn measure(
         sends: request.client_sends(),
         receives: request.server_sends(),
     };
+    let sender = association.sender();
     let mut session = Session::new(association, request, role, Box::new(|| false));
-    session.ask().await?;
-    let outcome = session.run(&reporter).await?;
-    reporter.summary(&request, &outcome, true)?;
-    session.shut_down().await
+    let measured = async {
+        session.ask().await?;
+        let outcome = session.run(&reporter).await?;
+        reporter.summary(&request, &outcome, true)?;
+        session.shut_down().await
+    };
+    let measured = measured.await;
+    measured.map_err(|failure| endpoint::with_undelivered(failure, &sender))
 }

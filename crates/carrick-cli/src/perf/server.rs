@@ -133,7 +133,9 @@ async fn serve_one(
     reporter: Reporter,
     load: Arc<RunningMeasurements>,
 ) -> Result<(), Failure> {
+    let sender = association.sender();
     let done = measure(association, reporter, load).await;
+    let done = done.map_err(|failure| endpoint::with_undelivered(failure, &sender));
     if let Err(Failure::Run(reason)) = &done {
         reporter.failed(reason)?;
     }

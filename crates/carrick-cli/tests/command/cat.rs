@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+
 use crate::support::{Finished, Running, free_udp_port, run, start};
 
 /// SCTP port of all tests; their UDP ports differ.
@@ -141,6 +143,29 @@ fn ungraceful_end_is_an_error() {
     let other = other.finish();
     other.assert_failed(1, "busy");
     drop(client);
+    drop(listener);
+}
+
+/// RFC 9260, section 8.1
+#[test]
+fn messages_to_a_vanished_peer_are_counted() {
+    let (mut listener, udp_port) = listen(&["--recv-only"]);
+    let timers = ["--rto-min", "1s", "--rto-max", "1s"];
+    let limits = ["--association-max-retrans", "2", "--path-max-retrans", "2"];
+    let options = [&timers[..], &limits, &["--verbose"]].concat();
+    let mut client = connect(&udp_port, &options);
+    assert!(client.error_line().contains("connected"));
+    assert!(listener.error_line().contains("connected"));
+    listener.signal(Signal::SIGSTOP);
+    client.feed(b"one\ntwo\nthree\n".to_vec());
+    let client = client.finish();
+    assert_eq!(client.code, Some(1), "{client:?}");
+    let reason = "the peer no longer answers on any of its addresses";
+    assert!(client.errors.contains(reason), "{client:?}");
+    assert!(
+        client.errors.contains("; 3 messages not delivered"),
+        "{client:?}"
+    );
     drop(listener);
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use carrick_ipc::{FrameKind, Header, Request};
@@ -221,4 +222,39 @@ async fn associations_are_shut_down_at_the_end() {
     daemon.await.unwrap();
     assert!(begun.elapsed() < Duration::from_secs(30));
     drop(programs);
+}
+
+/// Lines of the log of one daemon.
+static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[tokio::test]
+async fn the_log_has_what_the_end_of_the_daemon_loses() {
+    let mut config = connected_to_itself("lost");
+    config.log = |line| {
+        let mut lines = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.push(line.to_owned());
+    };
+    serve(config, |path| {
+        let client = client(&path);
+        let programs = connected(&client, 5000);
+        // More than the peer, which does not read, has room for.
+        let mut frame = Header::new(FrameKind::Send).encode().to_vec();
+        frame.resize(65_000, 7);
+        for _ in 0..32 {
+            send(&programs.1, &frame, SendFlags::NOSIGNAL).unwrap();
+        }
+        // They are open while the daemon ends.
+        std::mem::forget((client, programs));
+    })
+    .await;
+    let lines = LOG.lock().unwrap();
+    let all = "the daemon ends: 2 associations aborted, ";
+    assert!(lines[0].starts_with(all), "{lines:?}");
+    let [lost] = &lines[1..] else {
+        panic!("{lines:?}");
+    };
+    let (peer, bytes) = lost.split_once(" aborted: ").unwrap();
+    assert!(peer.ends_with(" with 127.0.0.2 port 5000"), "{lost}");
+    let bytes = bytes.strip_suffix(" bytes not acknowledged").unwrap();
+    assert!(bytes.parse::<usize>().unwrap() > 65_000, "{lost}");
 }

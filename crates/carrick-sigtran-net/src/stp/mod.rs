@@ -50,7 +50,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use self::config::ServerSettings;
 use self::discard::Discard;
 use self::router::{Router, Target};
-use crate::association::Input;
+use crate::association::{Input, LINGER};
 use crate::connection::LinkKey;
 use crate::event::{Event, EventKind};
 use crate::mtp3::AdjacentRoutes;
@@ -60,7 +60,7 @@ use crate::node::{IpspKey, M2paKey, Node};
 const EVENTS: usize = 1024;
 
 /// Time limit of the end.
-const STOP: Duration = Duration::from_secs(10);
+const STOP: Duration = LINGER.saturating_add(Duration::from_secs(5));
 
 /// Error that keeps a signal transfer point from starting.
 #[derive(Debug, thiserror::Error)]

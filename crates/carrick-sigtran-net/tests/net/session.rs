@@ -117,7 +117,8 @@ async fn an_asp_reconnects_and_is_active_again() {
     let gateway = serve(first.clone(), &[]);
     active(&mut asp).await;
     drop(gateway);
-    first.close().await;
+    let report = first.close().await;
+    assert_eq!(report.undelivered, 0, "{report}");
     drop(first);
     wait_for(&mut asp, |kind| matches!(kind, EventKind::Disconnected(_))).await;
     let mut sent = messages(7, 9, 1);

@@ -16,8 +16,10 @@ use carrick_simco::message::MAX_MESSAGE;
 /// Maximum number of messages taken at once, for fairness.
 const BATCH: usize = 256;
 
-/// Time limit for the graceful end of an association.
-const LINGER: Duration = Duration::from_secs(5);
+/// Time limit for the graceful end of an association: five times RTO.Max, the duration of T5-shutdown-guard (RFC 9260,
+/// section 9.2). Outstanding messages can move to another path meanwhile; a session or connection that waits for
+/// less time drops its handle, and the association ends in the background.
+const LINGER: Duration = Duration::from_secs(50);
 
 /// Returns association parameters for this number of stream pairs, with which small messages are sent at
 /// once. All other parameters are those of `base`.

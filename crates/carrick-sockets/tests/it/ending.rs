@@ -202,3 +202,25 @@ fn a_thousand_sockets_leave_nothing_behind() {
         (1, 0, 1)
     );
 }
+
+/// RFC 9260, section 9.1: also associations of closed sockets, which deliver in the background.
+#[test]
+fn the_end_of_the_host_aborts_all_associations() {
+    let mut w = World::new();
+    let (a, b) = w.pair();
+    w.send(A, a, b"five!").unwrap();
+    assert_eq!(w.on(A, |s, now| s.close(now, a)), Ok(Closed::InBackground));
+    assert_eq!(w.look(A).socket_count(), 0);
+    let aborted = w.on(A, |s, now| s.abort_associations(now));
+    let [aborted] = aborted[..] else {
+        panic!("{aborted:?}");
+    };
+    assert_eq!(aborted.peer, at(B, PORT));
+    assert_eq!(aborted.unacknowledged, 5);
+    assert!(w.on(A, |s, now| s.abort_associations(now)).is_empty());
+    w.run(secs(1));
+    assert_eq!(w.look(A).association_count(), 0);
+    // The message has arrived; its acknowledgement had not.
+    assert_eq!(&w.recv(B, b).unwrap().data[..], b"five!");
+    assert_eq!(w.recv(B, b), Err(Errno::ECONNRESET));
+}

@@ -87,7 +87,7 @@ impl EndpointLink {
     }
 
     fn refusal(&self) -> SendError {
-        match self.shared.ended.get() {
+        match self.shared.end() {
             Some(reason) => SendError::Ended(reason.clone()),
             None if self.shared.shutting_down.load(Ordering::Acquire) => SendError::ShuttingDown,
             None => SendError::EndpointClosed,
@@ -95,10 +95,24 @@ impl EndpointLink {
     }
 
     pub(crate) fn unknown(&self) -> OperationError {
-        match self.shared.ended.get() {
+        match self.shared.end() {
             Some(reason) => OperationError::Ended(reason.clone()),
             None => OperationError::EndpointClosed,
         }
+    }
+
+    /// Waits for the end of the association.
+    async fn closed(&self) -> CloseReason {
+        if let Some(reason) = self.shared.end() {
+            return reason.clone();
+        }
+        let (answer, answered) = oneshot::channel();
+        self.command(Command::AwaitEnd(self.id, answer));
+        // Without an answer it had ended before.
+        let _ = answered.await;
+        // Without a reason the task has failed.
+        let reason = self.shared.end().cloned();
+        reason.unwrap_or(CloseReason::LowerLayerLost)
     }
 
     /// Lets the task change the protocol's state.

@@ -134,7 +134,11 @@ impl RecvHalf {
         match delivery {
             RecvItem::Messages(messages) => self.ready = messages.into_iter(),
             RecvItem::Restarted => self.assembly.clear(&self.link.shared.unread()),
-            RecvItem::End(reason) => self.end = Some(reason),
+            RecvItem::End(reason) => {
+                // The program gets it after the last message, or drops the handle.
+                let _ = self.link.shared.end();
+                self.end = Some(reason);
+            }
         }
     }
 
@@ -157,6 +161,16 @@ impl RecvHalf {
             Some(CloseReason::Shutdown) | None => Ok(None),
             Some(reason) => Err(RecvError::Ended(reason.clone())),
         }
+    }
+
+    /// Waits until the association has ended, and returns the reason, as [`crate::SendHalf::closed`] does.
+    pub async fn closed(&self) -> CloseReason {
+        self.link.closed().await
+    }
+
+    /// Returns why the association has ended, as [`crate::SendHalf::close_reason`] does.
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        self.link.shared.end().cloned()
     }
 
     /// Returns the next notification; `None` after the last one ([`Event::Closed`]), and after
@@ -204,7 +218,7 @@ impl Events {
         if lagged > 0 {
             return Poll::Ready(Some(Notification::Lagged(lagged)));
         }
-        let Some(reason) = self.shared.ended.get() else {
+        let Some(reason) = self.shared.end() else {
             return Poll::Ready(None);
         };
         if std::mem::replace(&mut self.ended, true) {

@@ -133,7 +133,7 @@ impl SendHalf {
 
     fn check(&self, data: &Bytes, options: &SendOptions) -> Result<(), SendError> {
         let shared = &self.link.shared;
-        if let Some(reason) = shared.ended.get() {
+        if let Some(reason) = shared.end() {
             return Err(SendError::Ended(reason.clone()));
         }
         if shared.shutting_down.load(Ordering::Acquire) {
@@ -197,23 +197,37 @@ impl SendHalf {
     /// # Errors
     /// The association ended, not by a shutdown.
     pub async fn shutdown(&self) -> Result<(), OperationError> {
-        match self.link.shared.ended.get() {
-            Some(CloseReason::Shutdown) => return Ok(()),
-            Some(reason) => return Err(OperationError::Ended(reason.clone())),
-            None => {}
+        if self.close_reason().is_none() {
+            self.link.shared.refuse_messages();
+            let (answer, answered) = oneshot::channel();
+            self.link.command(Command::Shutdown(self.link.id, answer));
+            // Without an answer the association ended before the task received the command.
+            let _ = answered.await;
         }
-        self.link.shared.refuse_messages();
-        let (answer, answered) = oneshot::channel();
-        self.link.command(Command::Shutdown(self.link.id, answer));
-        match answered.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error @ OperationError::Ended(_))) => Err(error),
-            // The association ended before the task received the command.
-            Ok(Err(_)) | Err(_) => match self.link.unknown() {
-                OperationError::Ended(CloseReason::Shutdown) => Ok(()),
-                error => Err(error),
-            },
+        match self.link.unknown() {
+            OperationError::Ended(CloseReason::Shutdown) => Ok(()),
+            error => Err(error),
         }
+    }
+
+    /// Waits until the association has ended, and returns the reason. Begins no shutdown. Received messages
+    /// can still be read afterwards.
+    ///
+    /// Any number of tasks may wait, each with a handle ([`crate::Association::sender`]); a handle that waits
+    /// keeps the association. Cancel-safe.
+    pub async fn closed(&self) -> CloseReason {
+        self.link.closed().await
+    }
+
+    /// Returns the number of messages that [`Self::send`] accepted and the peer did not acknowledge, as
+    /// [`crate::AssociationEnd::undelivered`] counts them. Final when the association has ended.
+    pub fn undelivered(&self) -> u64 {
+        self.link.shared.undelivered.load(Ordering::Acquire).into()
+    }
+
+    /// Returns why the association has ended; `None` until then.
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        self.link.shared.end().cloned()
     }
 
     /// Aborts the association: sends an ABORT with the first 1024 bytes of the reason (RFC 9260 section

@@ -1,10 +1,12 @@
 //! Commands of the handles.
 
+use std::time::Duration;
+
 use carrick_proto::{AssociationId, Time};
 
 use super::{Driver, ShardLink};
 use crate::command::{AssociationEnded, Command, ConnectRequest, OutgoingMessage};
-use crate::error::{BindError, ConnectError, OperationError};
+use crate::error::{BindError, ConnectError};
 
 impl Driver {
     pub(super) fn execute(&mut self, command: Command, now: Time) {
@@ -18,8 +20,13 @@ impl Driver {
                 Some(entry) if !entry.closed => {
                     entry.shutdown(&mut self.core, now, id, Some(answer));
                 }
-                // The handle replaces this by the reason.
-                _ => drop(answer.send(Err(OperationError::EndpointClosed))),
+                // The handle has the reason.
+                _ => drop(answer),
+            },
+            Command::AwaitEnd(id, answer) => match self.entries.get_mut(&id) {
+                Some(entry) => entry.await_end(answer),
+                // The handle has the reason.
+                None => drop(answer),
             },
             Command::Flush(id, answer) => match self.entries.get_mut(&id) {
                 Some(entry) => entry.flush(&self.core, id, answer),
@@ -58,7 +65,7 @@ impl Driver {
                 self.network.push(*socket);
             }
             Command::StopAccepting => self.end(),
-            Command::Close => self.close(now),
+            Command::Close(limit) => self.close(limit, now),
         }
     }
 
@@ -77,9 +84,13 @@ impl Driver {
         messages: impl IntoIterator<Item = OutgoingMessage>,
         now: Time,
     ) {
-        // Without an entry the association has ended; the handle has the reason.
-        if let Some(entry) = self.entries.get_mut(&id).filter(|e| !e.closed) {
+        if let Some(entry) = self.entries.get_mut(&id) {
             entry.send(&mut self.core, now, id, messages);
+        } else {
+            // Without an entry the association has ended; the handle has the reason, for a sender that
+            // waits for an answer.
+            let accepted = messages.into_iter().filter(|out| out.answer.is_none());
+            self.ends.add_undelivered(accepted.count() as u64);
         }
     }
 
@@ -119,16 +130,20 @@ impl Driver {
     /// Shuts the association down after its last handle was dropped, with a time limit.
     fn release(&mut self, id: AssociationId, now: Time) {
         self.discard(id);
-        self.shut_down_for_a_while(id, now);
+        self.shut_down_within(Some(self.limits.linger), id, now);
     }
 
-    fn shut_down_for_a_while(&mut self, id: AssociationId, now: Time) {
+    /// Shuts the association down; it is aborted after this time, or after an earlier limit that it has.
+    fn shut_down_within(&mut self, limit: Option<Duration>, id: AssociationId, now: Time) {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
-        if entry.lingers_until.is_none() {
-            let at = now + self.limits.linger;
-            entry.lingers_until = Some(at);
+        if let Some(at) = limit.map(|limit| now + limit)
+            && entry.lingers_until.is_none_or(|earlier| at < earlier)
+        {
+            if let Some(earlier) = entry.lingers_until.replace(at) {
+                self.lingering.remove(&(earlier, id));
+            }
             self.lingering.insert((at, id));
         }
         if !entry.closed {
@@ -143,6 +158,7 @@ impl Driver {
         };
         entry.lingers_until = None;
         if !entry.closed {
+            entry.timed_out = true;
             // It exists: it has an entry that is not closed.
             let _ = self.core.abort(now, id, b"not shut down in time");
         }
@@ -156,14 +172,24 @@ impl Driver {
         self.core.set_accepting(false);
     }
 
-    fn close(&mut self, now: Time) {
+    /// Closes the endpoint; the associations that are left after `limit` are aborted.
+    fn close(&mut self, limit: Option<Duration>, now: Time) {
         self.end();
         let ids: Vec<AssociationId> = self.core.associations().collect();
+        for id in &ids {
+            if let Some(entry) = self.entries.get_mut(id) {
+                // No program accepts it any more.
+                entry.discard |= !entry.shared.receive_queue.is_accepted();
+                self.deliver_messages(*id, true);
+            }
+        }
+        // The associations that have ended are recorded.
+        self.ends.close();
         for id in ids {
             if self.entries.contains_key(&id) {
-                self.shut_down_for_a_while(id, now);
+                self.shut_down_within(limit, id, now);
             } else {
-                // The association is being set up.
+                // The association is being set up, or has ended.
                 let _ = self.core.abort(now, id, b"the endpoint is closing");
             }
         }

@@ -13,9 +13,18 @@ const REASON: &[u8] = b"the program at the other end has ended";
 /// peer gets an ABORT, so that it need not wait until its retransmissions fail (RFC 9260, section 9.1).
 impl Drop for Driver {
     fn drop(&mut self) {
-        if self.in_round || self.core.associations().next().is_none() {
-            return;
+        // From now on senders get an error.
+        self.orders.close();
+        // The state of the protocol after a panic is unknown.
+        if !self.in_round {
+            self.end_at_once();
         }
+    }
+}
+
+impl Driver {
+    /// Passes on the last messages and aborts all associations.
+    fn end_at_once(&mut self) {
         let now = self.now();
         while let Ok(command) = self.orders.try_recv() {
             // The other commands would have no effect, and some need the runtime.
@@ -24,6 +33,9 @@ impl Drop for Driver {
             }
         }
         let ids: Vec<AssociationId> = self.core.associations().collect();
+        if ids.is_empty() {
+            return;
+        }
         for id in &ids {
             let stats = self.core.association_stats(*id);
             if stats.is_some_and(|stats| stats.queued_messages > 0) {
@@ -38,12 +50,13 @@ impl Drop for Driver {
             let _ = self.core.abort(now, id, REASON);
         }
         self.send_at_once();
+        // The handles and the report get the reason.
+        self.ends.close();
+        self.dispatch_events(now);
         self.below.close(now, &mut self.core);
         self.send_at_once();
     }
-}
 
-impl Driver {
     /// Sends the packets that the protocol has now.
     fn send_at_once(&mut self) {
         let now = self.now();

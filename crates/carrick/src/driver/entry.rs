@@ -12,8 +12,8 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::association::{HandleChannels, Notification, RecvItem};
+use crate::close_report::AssociationEnd;
 use crate::command::{AssociationEnded, OutgoingMessage};
-use crate::error::OperationError;
 use crate::lazy::{self, LazySender};
 use crate::shared::SharedState;
 
@@ -33,7 +33,8 @@ pub(super) struct AssociationEntry {
     waiting: VecDeque<OutgoingMessage>,
     /// The user has requested a shutdown; it begins when no message waits.
     shutdown_wanted: bool,
-    shutdown_answers: Vec<oneshot::Sender<Result<(), OperationError>>>,
+    /// Callers that wait for the end.
+    ends: Vec<oneshot::Sender<()>>,
     /// Callers of [`crate::SendHalf::flushed`].
     flushes: Vec<oneshot::Sender<Result<(), AssociationEnded>>>,
     /// Received messages are discarded.
@@ -41,6 +42,8 @@ pub(super) struct AssociationEntry {
     /// Time at which the association is aborted.
     pub(super) lingers_until: Option<Time>,
     pub(super) closed: bool,
+    /// The association was aborted because it was not shut down in time.
+    pub(super) timed_out: bool,
 }
 
 impl AssociationEntry {
@@ -55,11 +58,12 @@ impl AssociationEntry {
             lagged: 0,
             waiting: VecDeque::new(),
             shutdown_wanted: false,
-            shutdown_answers: Vec::new(),
+            ends: Vec::new(),
             flushes: Vec::new(),
             discard: false,
             lingers_until: None,
             closed: false,
+            timed_out: false,
         };
         let channels = HandleChannels {
             deliveries: deliveries_out,
@@ -78,7 +82,10 @@ impl AssociationEntry {
     ) {
         let is_first = self.waiting.is_empty();
         self.waiting.extend(messages);
-        if is_first {
+        if self.closed {
+            // The sender had room before the end.
+            self.refuse_waiting();
+        } else if is_first {
             self.send_waiting(core, now, id);
         }
     }
@@ -134,6 +141,12 @@ impl AssociationEntry {
         }
     }
 
+    fn refuse_waiting(&mut self) {
+        while !self.waiting.is_empty() {
+            self.answer_first(Err(SendError::UnknownAssociation));
+        }
+    }
+
     fn answer_first(&mut self, result: Result<(), SendError>) {
         let Some(out) = self.waiting.pop_front() else {
             return;
@@ -162,16 +175,38 @@ impl AssociationEntry {
         core: &mut Core,
         now: Time,
         id: AssociationId,
-        answer: Option<oneshot::Sender<Result<(), OperationError>>>,
+        answer: Option<oneshot::Sender<()>>,
     ) {
-        self.shutdown_answers.extend(answer);
+        if let Some(answer) = answer {
+            self.await_end(answer);
+        }
         self.shared.refuse_messages();
         self.shutdown_wanted = true;
         self.send_waiting(core, now, id);
     }
 
+    /// Answers when the association has ended. The handles have the reason.
+    pub(super) fn await_end(&mut self, answer: oneshot::Sender<()>) {
+        if self.closed {
+            // The caller may have dropped its future.
+            let _ = answer.send(());
+            return;
+        }
+        if self.ends.len() == self.ends.capacity() {
+            // Dropped futures need no answer.
+            self.ends.retain(|answer| !answer.is_closed());
+        }
+        self.ends.push(answer);
+    }
+
     /// Queues a notification, or counts it as discarded if the queue is full or has no memory.
     pub(super) fn notify(&mut self, event: Event) {
+        if let Event::SendFailed(failure) = &event
+            && failure.abandoned.is_none()
+            && !failure.expired
+        {
+            self.shared.undelivered.fetch_add(1, Ordering::Release);
+        }
         let limit = self.notifications;
         let Some(events) = self.events.open(|| mpsc::channel(limit)) else {
             return;
@@ -198,17 +233,17 @@ impl AssociationEntry {
         }
     }
 
-    /// Passes messages to the handles as far as there is room, or discards them. Returns true if there are
-    /// no more now.
-    pub(super) fn deliver(&mut self, core: &mut Core, id: AssociationId) -> bool {
+    /// Passes messages to the handles as far as there is room, all of them if `all`, or discards them. Returns
+    /// true if there are no more now.
+    pub(super) fn deliver(&mut self, core: &mut Core, id: AssociationId, all: bool) -> bool {
         let mut messages = Vec::new();
-        while self.discard || self.shared.receive_queue.has_room() {
+        while self.discard || all || self.shared.receive_queue.has_room() {
             let Some(message) = core.receive(id) else {
                 self.pass_to_handle(messages);
                 return true;
             };
+            self.shared.receive_queue.add(&message);
             if !self.discard {
-                self.shared.receive_queue.add(&message);
                 messages.push(message);
                 if messages.len() == MESSAGES_AT_ONCE {
                     self.pass_to_handle(std::mem::take(&mut messages));
@@ -217,7 +252,7 @@ impl AssociationEntry {
         }
         self.pass_to_handle(messages);
         // Without a reader all are discarded.
-        self.discard && self.deliver(core, id)
+        self.discard && self.deliver(core, id, all)
     }
 
     /// Discards the messages if there is no handle that reads any.
@@ -240,9 +275,7 @@ impl AssociationEntry {
     /// Records the end of the association; received messages may still wait for the user.
     pub(super) fn close(&mut self, reason: &CloseReason) {
         self.closed = true;
-        while !self.waiting.is_empty() {
-            self.answer_first(Err(SendError::UnknownAssociation));
-        }
+        self.refuse_waiting();
         self.shared.lagged.store(self.lagged, Ordering::Release);
         // The association ends only once.
         let _ = self.shared.ended.set(reason.clone());
@@ -250,12 +283,25 @@ impl AssociationEntry {
         for answer in self.flushes.drain(..) {
             let _ = answer.send(Err(AssociationEnded));
         }
-        for answer in self.shutdown_answers.drain(..) {
-            // The future of a cancelled shutdown() was dropped.
-            let _ = answer.send(match reason {
-                CloseReason::Shutdown => Ok(()),
-                other => Err(OperationError::Ended(other.clone())),
-            });
+        for answer in self.ends.drain(..) {
+            // The caller may have dropped its future.
+            let _ = answer.send(());
+        }
+    }
+
+    /// Returns the end for the report of the endpoint, after the last message was passed on or discarded.
+    pub(super) fn report(&self, reason: CloseReason) -> AssociationEnd {
+        AssociationEnd {
+            peer_addresses: self.shared.peer_addresses.to_vec(),
+            peer_port: self.shared.peer_port,
+            reason,
+            timed_out: self.timed_out,
+            undelivered: self.shared.undelivered.load(Ordering::Acquire).into(),
+            unread: if self.discard {
+                self.shared.receive_queue.unread()
+            } else {
+                0
+            },
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use carrick_proto::{AssociationId, CloseReason, Event, PathStats, Time};
 use tokio::sync::mpsc::error::TrySendError;
@@ -68,6 +69,10 @@ impl Driver {
             if restarted {
                 entry.restarted();
                 entry.answer_flushes(&self.core, id);
+                if entry.shared.shutting_down.load(Ordering::Acquire) {
+                    // The restart has ended a shutdown that had begun (RFC 9260, section 5.2.4).
+                    entry.shutdown(&mut self.core, now, id, None);
+                }
             }
         }
         if event == Event::PeerShutdown {
@@ -138,6 +143,8 @@ impl Driver {
     }
 
     fn refuse(&mut self, id: AssociationId, reason: &[u8], now: Time) {
+        // It has no handle, and is in no report.
+        self.entries.remove(&id);
         // It was listed just before; otherwise it is refused already.
         let _ = self.core.abort(now, id, reason);
     }
@@ -158,13 +165,26 @@ impl Driver {
 
     /// Passes received messages to the handles; after the last one, the end.
     pub(super) fn deliver(&mut self, id: AssociationId) {
+        // The end of the endpoint does not wait for programs that read.
+        let all_at_end = self.ends.is_closing();
+        self.deliver_messages(id, all_at_end);
+    }
+
+    /// Passes received messages to the handles, those of an association that has ended also beyond the
+    /// room in its queue if `all_at_end`.
+    pub(super) fn deliver_messages(&mut self, id: AssociationId, all_at_end: bool) {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
-        if !entry.deliver(&mut self.core, id) || !entry.closed {
+        let all = all_at_end && entry.closed;
+        if !entry.deliver(&mut self.core, id, all) || !entry.closed {
             return;
         }
         if let Some(entry) = self.entries.remove(&id) {
+            if let Some(reason) = entry.shared.ended.get() {
+                let end = entry.report(reason.clone());
+                self.ends.add(&entry.shared, end);
+            }
             if let Some(at) = entry.lingers_until {
                 self.lingering.remove(&(at, id));
             }

@@ -31,6 +31,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 use crate::association::Association;
+use crate::close_report::ReportedEnds;
 use crate::command::{Command, Commands};
 use crate::config::Config;
 use crate::error::ConnectError;
@@ -92,7 +93,7 @@ pub(crate) struct Driver {
     accepted: Option<Backlog>,
     entries: BTreeMap<AssociationId, AssociationEntry>,
     connecting: BTreeMap<AssociationId, ConnectAnswer>,
-    /// Times at which associations without handles are aborted.
+    /// Times at which associations are aborted that are to shut down until then.
     lingering: BTreeSet<(Time, AssociationId)>,
     outgoing: JoinedTransmits,
     epoch: Instant,
@@ -103,6 +104,8 @@ pub(crate) struct Driver {
     orphaned: bool,
     /// A round runs; true afterwards if it panicked.
     in_round: bool,
+    /// Ends for the report of [`crate::Endpoint::close`]; dropped after the sockets.
+    ends: ReportedEnds,
 }
 
 impl Driver {
@@ -111,7 +114,7 @@ impl Driver {
         (network, shards): (Network, Option<ShardLink>),
         (limits, unread): (Limits, Arc<UnreadMemory>),
         (commands, orders, accepted): (&Commands, mpsc::UnboundedReceiver<Command>, Backlog),
-        failure: Arc<OnceLock<String>>,
+        (failure, ends): (Arc<OnceLock<String>>, ReportedEnds),
     ) -> Self {
         Self {
             core,
@@ -136,6 +139,7 @@ impl Driver {
             ending: false,
             orphaned: false,
             in_round: false,
+            ends,
         }
     }
 

@@ -88,7 +88,8 @@ pub(crate) fn run(transport: Transport, v6: bool, offload: bool) {
             }
             check_receiver(&settled(&association).await);
             assert_eq!(association.recv().await.unwrap(), None);
-            endpoint.close().await;
+            let report = endpoint.close().await;
+            assert!(report.is_empty(), "{report}");
         });
     });
     for _ in 0..2 {
@@ -112,7 +113,8 @@ pub(crate) fn run(transport: Transport, v6: bool, offload: bool) {
             }
             check_sender(&settled(&association).await);
             association.shutdown().await.unwrap();
-            endpoint.close().await;
+            let report = endpoint.close().await;
+            assert!(report.is_empty(), "{report}");
         });
     });
     let (sent, received) = (sender.join(), receiver.join());

@@ -31,7 +31,8 @@ pub(crate) fn run(transport: Transport) {
                     .dynamic_addresses
             );
             receive(association, MESSAGES).await;
-            endpoint.close().await;
+            let report = endpoint.close().await;
+            assert!(report.is_empty(), "{report}");
         });
     });
     is_ready.recv_timeout(LIMIT).unwrap();
@@ -50,7 +51,8 @@ pub(crate) fn run(transport: Transport) {
             let mut last = endpoint.local_addresses().await.unwrap();
             last.retain(|a| !a.is_loopback());
             assert_eq!(last, [address(Side::Near, 0)]);
-            endpoint.close().await;
+            let report = endpoint.close().await;
+            assert!(report.is_empty(), "{report}");
         });
     });
     let (sent, received) = (sender.join(), receiver.join());

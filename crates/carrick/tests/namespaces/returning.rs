@@ -21,7 +21,8 @@ pub(crate) fn run(transport: Transport) {
             let endpoint = bind(transport, PORT, &addresses(Side::Far));
             ready.send(()).unwrap();
             receive(endpoint.accept().await.unwrap().accept(), MESSAGES).await;
-            endpoint.close().await;
+            let report = endpoint.close().await;
+            assert!(report.is_empty(), "{report}");
         });
     });
     is_ready.recv_timeout(LIMIT).unwrap();
@@ -36,7 +37,8 @@ pub(crate) fn run(transport: Transport) {
                 .await
                 .unwrap();
             send(association, &host).await;
-            endpoint.close().await;
+            let report = endpoint.close().await;
+            assert!(report.is_empty(), "{report}");
         });
     });
     let (sent, received) = (sender.join(), receiver.join());

@@ -51,7 +51,8 @@ pub(crate) fn run(plan: &TransferPlan) {
             ready.send(()).unwrap();
             let association = endpoint.accept().await.unwrap().accept();
             receive(association, messages).await;
-            endpoint.close().await;
+            let report = endpoint.close().await;
+            assert!(report.is_empty(), "{report}");
         });
     });
     for _ in 0..2 {
@@ -81,7 +82,8 @@ pub(crate) fn run(plan: &TransferPlan) {
                     .unwrap()
             };
             send(association, messages, &cables).await;
-            endpoint.close().await;
+            let report = endpoint.close().await;
+            assert!(report.is_empty(), "{report}");
         });
     });
     let (sent, received) = (sender.join(), receiver.join());

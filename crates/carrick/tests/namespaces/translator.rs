@@ -51,7 +51,8 @@ pub(crate) fn run() {
             for work in work {
                 work.await.unwrap();
             }
-            endpoint.close().await;
+            let report = endpoint.close().await;
+            assert!(report.is_empty(), "{report}");
         });
     });
     is_ready.recv_timeout(LIMIT).unwrap();
@@ -119,5 +120,6 @@ async fn transfer(inside: IpAddr, translator: Arc<Network>) {
         send_one(&association, number, &pattern).await;
     }
     association.shutdown().await.unwrap();
-    endpoint.close().await;
+    let report = endpoint.close().await;
+    assert!(report.is_empty(), "{report}");
 }

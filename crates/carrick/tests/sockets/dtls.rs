@@ -97,7 +97,8 @@ async fn megabytes_are_transferred_over_dtls() {
         }
         assert_eq!(server.stats().await.unwrap().sessions.established, 1);
         drop((ours, theirs));
-        tokio::join!(client.close(), server.close());
+        let (client, server) = tokio::join!(client.close(), server.close());
+        assert!(client.is_empty() && server.is_empty(), "{client} {server}");
     }
 }
 

@@ -412,7 +412,8 @@ async fn close_ends_everything() {
         }
         messages
     });
-    soon("close", client.close()).await;
+    let report = soon("close", client.close()).await;
+    assert!(report.is_empty(), "{report}");
     assert_eq!(soon("receiver", receiver).await.unwrap(), 1);
     assert!(client.stats().await.is_err());
     assert!(client.accept().await.is_none());
@@ -425,8 +426,9 @@ async fn close_ends_everything() {
             .to_string(),
         "the endpoint is closed: bind another one"
     );
-    soon("close", server.close()).await;
-    soon("close again", second.close()).await;
+    let report = soon("close", server.close()).await;
+    assert!(report.is_empty(), "{report}");
+    assert_eq!(soon("close again", second.close()).await, report);
     assert!(second.accept().await.is_none());
     drop(a);
     no_task_left().await;
@@ -468,6 +470,8 @@ async fn an_association_is_aborted_after_the_linger_time() {
 fn calls_after_the_end_of_the_runtime_fail() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (client, _server, mut a, _b) = runtime.block_on(pair());
+    // More than the congestion window.
+    a.try_send(content(0, 200_000), on(0)).unwrap();
     runtime.shutdown_timeout(Duration::from_secs(5));
     let other = tokio::runtime::Builder::new_current_thread()
         .build()
@@ -477,6 +481,9 @@ fn calls_after_the_end_of_the_runtime_fail() {
         assert!(a.recv().await.is_err());
         assert!(client.accept().await.is_none());
         assert!(client.stats().await.is_err());
-        client.close().await;
+        let report = client.close().await;
+        assert_eq!(report.undelivered, 1, "{report}");
+        assert_eq!(report.associations[0].reason, CloseReason::AbortedByUser);
+        assert_eq!(a.closed().await, CloseReason::AbortedByUser);
     });
 }

@@ -3,6 +3,7 @@
 mod addresses;
 mod back_pressure;
 mod cancellation;
+mod closing;
 #[cfg(feature = "dtls")]
 mod dtls;
 mod ecn;

@@ -72,7 +72,7 @@ async fn a_second_endpoint_on_plain_ip_is_refused() {
     // An address that is added later is refused as well, and a removed one becomes free.
     let error = others[0].local_address_added(one).await.unwrap_err();
     assert!(matches!(error, BindError::SctpPortTaken { .. }), "{error}");
-    first.close().await;
+    assert!(first.close().await.is_empty());
     others[0].local_address_added(one).await.unwrap();
     assert!(refused(Config::raw([one])));
     others[0].local_address_removed(one);
@@ -94,11 +94,11 @@ async fn a_wildcard_overlaps_on_plain_ip() {
         let error = bind(second, port).unwrap().err().unwrap();
         assert!(matches!(error, BindError::SctpPortTaken { .. }), "{error}");
     }
-    first.close().await;
+    assert!(first.close().await.is_empty());
     let first = bind("127.0.0.1", port).unwrap().unwrap();
     let error = bind("0.0.0.0", port).unwrap().err().unwrap();
     assert!(matches!(error, BindError::SctpPortTaken { .. }), "{error}");
-    first.close().await;
+    assert!(first.close().await.is_empty());
 }
 
 /// RFC 9260, section 8.4: an INIT for a port without an endpoint is answered with an ABORT, so that the

@@ -51,7 +51,8 @@ pub(crate) fn open(
                 return;
             }
             let [meta] = meta;
-            let from_server = meta.addr == server;
+            // Of any of its addresses.
+            let from_server = meta.addr.port() == server.port();
             if !from_server {
                 client = Some(meta.addr);
             }

@@ -421,7 +421,8 @@ async fn closing_ends_all_shards() {
                     assert!(soon("end", a.recv()).await.unwrap().is_none());
                 }
             };
-            tokio::join!(closing, read);
+            let (report, ()) = tokio::join!(closing, read);
+            assert!(report.is_empty(), "{report}");
         } else {
             // Associations with handles go on without the endpoint.
             drop(server);

@@ -46,9 +46,17 @@ pub(super) fn serve() -> Result<(), Failure> {
                 .await
                 .map_err(failed)?;
         }
-        endpoint.close().await;
-        Ok(())
+        close(&endpoint).await
     })
+}
+
+/// Closes the endpoint; messages that were not delivered are an error.
+async fn close(endpoint: &Endpoint) -> Result<(), Failure> {
+    let report = endpoint.close().await;
+    if report.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Run(report.to_string()))
 }
 
 pub(super) fn ping(address: SocketAddr, size: usize, count: u32) -> Result<(), Failure> {
@@ -76,7 +84,6 @@ pub(super) fn ping(address: SocketAddr, size: usize, count: u32) -> Result<(), F
         }
         print_round_trips(times)?;
         association.shutdown().await.map_err(failed)?;
-        endpoint.close().await;
-        Ok(())
+        close(&endpoint).await
     })
 }

@@ -251,3 +251,46 @@ fn addresses_are_verified_when_confirmed_ones_fail() {
     assert_eq!(w.states(), [None, None]);
     assert!(w.events(0).contains(&Event::Closed(CloseReason::Shutdown)));
 }
+
+/// RFC 9260, sections 6.4.1 and 9.2: without quick failover new data waits for the primary path to become inactive.
+#[test]
+fn a_shutdown_lasts_over_a_failover() {
+    let mut w = World::new();
+    let (a, b) = w.connect();
+    w.run(secs(5));
+    w.block(addresses(1)[0]);
+    for _ in 0..20 {
+        w.send(0, a, 0, pattern(1000));
+    }
+    w.ends[0].shutdown(w.now, a).unwrap();
+    w.run(secs(30));
+    assert_eq!(w.states()[0], Some("ShutdownPending"));
+    w.run(secs(60));
+    assert_eq!(w.receive(1, b).len(), 20);
+    assert!(gone(&w));
+    let events = w.events(0);
+    assert_eq!(closed(&events), [&CloseReason::Shutdown]);
+    let failed = |event: &Event| matches!(event, Event::SendFailed(_));
+    assert!(!events.iter().any(failed), "{events:?}");
+}
+
+/// RFC 9260, sections 8.1 and 9.2: T3-rtx expires up to 11 times, after 1, 2, 4, 8, 16, 32 and 60 s.
+#[test]
+fn a_shutdown_to_a_dead_peer_returns_messages() {
+    let mut w = World::single_homed();
+    let (a, _) = w.connect();
+    for address in addresses(1) {
+        w.block(address);
+    }
+    for _ in 0..5 {
+        w.send(0, a, 0, pattern(1000));
+    }
+    w.ends[0].shutdown(w.now, a).unwrap();
+    w.run(secs(30));
+    assert_eq!(w.states()[0], Some("ShutdownPending"));
+    w.run(secs(400));
+    let events = w.events(0);
+    assert_eq!(closed(&events), [&CloseReason::PeerUnreachable]);
+    let failed = |event: &&Event| matches!(event, Event::SendFailed(_));
+    assert_eq!(events.iter().filter(failed).count(), 5);
+}
