@@ -73,6 +73,7 @@ mod random;
 mod range_set;
 mod reliability;
 mod reply_packets;
+mod report;
 pub mod research;
 mod route;
 mod rx;
@@ -119,6 +120,7 @@ pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
 pub use path::{PathId, PathStatus, PathThresholds};
 pub use peer_text::PeerText;
 pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability};
+pub use report::{EventReport, PathReport, ReportKind};
 pub use route::{Ecn, MatchingAddress, PeerAddress, Route, SourceSelection};
 pub use rx::message::{Message, MessagePart, Payload};
 pub use stats::{

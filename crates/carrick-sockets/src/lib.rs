@@ -107,6 +107,7 @@ mod ports;
 mod readiness;
 mod receive;
 mod receive_queue;
+mod reports;
 mod send;
 mod shares;
 mod socket;
@@ -126,6 +127,7 @@ pub use overview::{
 };
 pub use readiness::{Readiness, ReadinessChange};
 pub use receive::Received;
+pub use reports::{AssociationReport, EventCounters};
 pub use send::OutgoingMessage;
 pub use socket::{Family, SocketId, Style};
 pub use sockets::Sockets;
