@@ -195,7 +195,13 @@ fn path_text(kind: ReportKind, path: &PathReport, primary: Option<&PathStats>) -
         ReportKind::PotentiallyFailed => {
             format!("path {path} is potentially failed: error count {errors}")
         }
-        ReportKind::Failed => format!("path {path} is inactive: error count {errors}"),
+        // Its source may have changed with the failure.
+        ReportKind::Failed => {
+            format!(
+                "path to {} is inactive: error count {errors}",
+                path.destination
+            )
+        }
         ReportKind::SourceChanged => match path.selected_source {
             Some(selected) if path.source != Some(selected) => format!(
                 "path {path} has a new source address, the routes select {selected}: error count {errors}"

@@ -19,10 +19,12 @@ use carrick::{
     SendHalf, SendOptions, StreamId,
 };
 use clap::Args;
+use serde::Serialize;
+use serde_json::json;
 
 use crate::endpoint::{self, AbortOnDrop, EndpointArguments, PeerArguments};
 use crate::failure::Failure;
-use crate::{runtime, units};
+use crate::{event_reports, runtime, units};
 use output::{MessageFormat, MessageWriter};
 
 /// Send standard input as messages and write received ones to standard output.
@@ -31,7 +33,7 @@ use output::{MessageFormat, MessageWriter};
 /// At end of input the association is shut down gracefully. SCTP has no half-closed associations, so a side
 /// that only receives needs --recv-only. Exit code 0: shut down gracefully by either side; 1: not
 /// connected, or ended otherwise; 2: invalid command line.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(
     override_usage = "carrick cat [OPTIONS] HOST[,HOST...] PORT\n       carrick cat [OPTIONS] --listen PORT"
 )]
@@ -70,7 +72,7 @@ pub(crate) struct Arguments {
     /// Continue to receive for this long after the end of the input.
     #[arg(short = 'q', long, value_name = "TIME", value_parser = units::duration, conflicts_with = "recv_only")]
     quit_after: Option<Duration>,
-    /// Report the state of the association on standard error.
+    /// Report the state of the association and of its paths on standard error; with --json, as JSON objects.
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]
@@ -116,9 +118,11 @@ impl Arguments {
         }
     }
 
-    fn log(&self, what: &str) {
-        if self.verbose {
-            eprintln!("carrick: {what}");
+    fn log(&self, what: &impl Serialize, text: &str) {
+        match serde_json::to_string(what) {
+            _ if !self.verbose => {}
+            Ok(object) if self.json => eprintln!("{object}"),
+            _ => eprintln!("carrick: {text}"),
         }
     }
 }
@@ -200,15 +204,18 @@ fn streams(arguments: &Arguments) -> u16 {
 async fn talk(arguments: &Arguments, mut association: Association) -> Result<(), Failure> {
     let peers = endpoint::list(association.peer_addresses());
     let peer_port = association.peer_port();
-    arguments.log(&format!("connected with {peers} port {peer_port}"));
+    let text = format!("connected with {peers} port {peer_port}");
+    arguments.log(&json!({ "kind": "connected", "text": text }), &text);
     if arguments.stream >= association.outbound_streams() {
         return Err(Failure::Run(format!(
             "the peer accepts streams 0 to {} only: use another --stream",
             association.outbound_streams().saturating_sub(1)
         )));
     }
-    let undelivered = tokio::spawn(count_undelivered(association.take_events()));
+    let events = association.take_events();
     let (sender, receiver) = association.split();
+    let events = observe(arguments.clone(), events, sender.clone());
+    let undelivered = tokio::spawn(events);
     let abort = AbortOnDrop::new(sender.clone(), "the program was ended");
     let mut output = MessageWriter::start(arguments.format())?;
     let moved = move_all(arguments, &sender, receiver, &output).await;
@@ -229,7 +236,6 @@ async fn talk(arguments: &Arguments, mut association: Association) -> Result<(),
             "{undelivered} messages were not delivered: the peer ended the association before"
         )));
     }
-    arguments.log("ended");
     Ok(())
 }
 
@@ -288,15 +294,21 @@ async fn receive_all(receiver: &mut RecvHalf, output: &MessageWriter) -> Result<
     }
 }
 
-/// Counts the messages accepted for sending that did not reach the peer, until the association ends.
-async fn count_undelivered(events: Option<Events>) -> u64 {
+/// Reports events of the association until it ends. Returns the number of messages accepted for sending that
+/// did not reach the peer.
+async fn observe(arguments: Arguments, events: Option<Events>, sender: SendHalf) -> u64 {
     let mut undelivered = 0;
     if let Some(mut events) = events {
         while let Some(notification) = events.next().await {
-            undelivered += u64::from(matches!(
-                notification,
-                Notification::Event(Event::SendFailed(_))
-            ));
+            match notification {
+                Notification::Event(Event::SendFailed(_)) => undelivered += 1,
+                Notification::Event(event) if arguments.verbose => {
+                    if let Some(report) = event_reports::report(&event, &sender).await {
+                        arguments.log(&report, &report.text);
+                    }
+                }
+                _ => {}
+            }
         }
     }
     undelivered

@@ -25,6 +25,8 @@ pub(super) struct Settings {
     pub(super) socket: Option<PathBuf>,
     /// TCP address for metrics over HTTP.
     pub(super) metrics: Option<SocketAddr>,
+    /// Number of associations with metrics of their own.
+    pub(super) metrics_associations: Option<usize>,
     /// Format of the log.
     pub(super) log: Option<LogFormat>,
     /// Time for the shutdown of associations when the daemon ends, such as "5s".
@@ -345,7 +347,7 @@ mod tests {
             .map(|line| line.trim_start_matches('#'))
             .collect();
         let all = Settings::parse(&uncommented.join("\n")).unwrap();
-        assert_eq!(uncommented.len(), 30, "{uncommented:#?}");
+        assert_eq!(uncommented.len(), 31, "{uncommented:#?}");
         let mut config = Config::new(carrick::Transport::Raw);
         all.limits.apply(&mut config);
         all.protocol.apply(&mut config.association);

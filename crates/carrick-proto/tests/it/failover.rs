@@ -665,7 +665,7 @@ fn reports_have_the_selected_source() {
     path.error_count = 6;
     assert_eq!(
         report(&path, Event::PathFailed(FIRST)),
-        format!("path {own} -> {to} is inactive: error count 6")
+        format!("path to {to} is inactive: error count 6")
     );
     path.local = Some(other);
     assert_eq!(
