@@ -129,7 +129,11 @@ impl Sockets {
             self.reports.dropped += 1;
             return;
         }
-        self.reports.queue.extend(self.report_of(id, event));
+        let report = self.report_of(id, event);
+        if let (Some(report), Some(association)) = (&report, self.associations.get_mut(&id)) {
+            association.reported_source = report.local;
+        }
+        self.reports.queue.extend(report);
     }
 
     fn report_of(&self, id: AssocId, event: &Event) -> Option<AssociationReport> {
@@ -142,7 +146,9 @@ impl Sockets {
         let peer = current.map_or(association.peer.ip(), |path| path.remote);
         Some(AssociationReport {
             association: id,
-            local: current.and_then(|path| path.local),
+            local: current
+                .and_then(|path| path.local)
+                .or(association.reported_source),
             local_port: port.number,
             peer: SocketAddr::new(peer, association.peer.port()),
             was_established: association.is_established,
