@@ -9,6 +9,7 @@ mod cpu;
 #[cfg(target_os = "linux")]
 mod daemon;
 mod endpoint;
+mod event_reports;
 #[cfg(target_os = "linux")]
 mod executable;
 mod failure;

@@ -24,6 +24,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
+use crate::association_log::AssociationLog;
 use crate::capture::{Captures, DaemonPacket};
 use crate::control::Client;
 use crate::descriptor::{BATCH, Descriptor};
@@ -124,6 +125,7 @@ pub(crate) struct Driver {
     pub(crate) starved: BTreeSet<Token>,
     /// Time at which they are served again.
     pub(crate) serve_again: Option<Time>,
+    pub(crate) association_log: AssociationLog,
 }
 
 /// Returns the number of open files of this process.
@@ -136,9 +138,12 @@ impl Driver {
     pub(crate) fn new(
         config: Config,
         network: Network,
-        sockets: Sockets,
+        mut sockets: Sockets,
         control: OwnedFd,
     ) -> rustix::io::Result<Self> {
+        if config.association_log.is_some() {
+            sockets.report_events();
+        }
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch_control(&epoll, &control)?;
         rustix::io::ioctl_fionbio(&epoll, true)?;
@@ -187,6 +192,7 @@ impl Driver {
             own_files: open_files(),
             starved: BTreeSet::new(),
             serve_again: None,
+            association_log: AssociationLog::default(),
         })
     }
 
@@ -304,6 +310,7 @@ impl Driver {
             self.poll_scrapes(cx);
             self.collect_changes();
             self.end_lingering();
+            self.log_associations(now);
             if let Some(client) = self.successor.take()
                 && let Some(process) = self.hand_over(now, &client)
             {
@@ -350,7 +357,15 @@ impl Driver {
             let _ = self.sockets.abort(now, id);
         }
         self.transmit(cx, now);
+        self.log_associations(now);
         Poll::Ready(())
+    }
+
+    /// Logs what has happened to associations and paths.
+    fn log_associations(&mut self, now: Time) {
+        if let Some(log) = self.config.association_log {
+            self.association_log.write(now, &mut self.sockets, log);
+        }
     }
 
     /// Processes received packets. Returns true if more may wait.

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
+mod association_log;
 mod capture;
 mod control;
 mod descriptor;
@@ -34,6 +35,7 @@ mod lease;
 mod linger;
 mod list;
 mod metrics;
+mod metrics_of_associations;
 mod requests;
 mod serve;
 pub mod service;
@@ -131,6 +133,12 @@ pub struct Config {
     pub linger: Duration,
     /// Receives a line for each descriptor that the daemon ended. Default: standard error.
     pub log: fn(&str),
+    /// Receives a line for each association that is established or ends, with the reason, and for each event of
+    /// its paths, also of those that its program does not see; of one peer at most 60 lines a minute.
+    /// Default: `None`.
+    pub association_log: Option<fn(&str)>,
+    /// Number of associations with metrics of their own and of their paths. Default: 0.
+    pub metrics_associations: usize,
 }
 
 impl Config {
@@ -157,6 +165,8 @@ impl Config {
             metrics: None,
             linger: Duration::ZERO,
             log: |line| eprintln!("carrick: {line}"),
+            association_log: None,
+            metrics_associations: 0,
         }
     }
 }
@@ -180,9 +190,10 @@ pub fn answers(path: &Path) -> bool {
 }
 
 /// Passes the sockets and associations of a daemon to `row`, each as a JSON object. Rows of sockets have the
-/// members `socket`, `user`, `process` (of the process that opened it), `inode`, `local`, `style`, `backlog`,
-/// `waiting` and `associations`; those of associations, which have an `association` other than 0, `socket`, `user`,
-/// `process`, `inode`, `local`, `peer`, `state`, `stats`, `settings` and `paths`. Stops when `row` returns an error, and returns it.
+/// members `socket`, `user`, `process` (of the process that opened it), `inode`, `local`, `bound` (as `local`, but the
+/// wildcard address if the socket has all addresses of the host), `style`, `backlog`, `waiting` and `associations`;
+/// those of associations, which have an `association` other than 0, `socket`, `user`, `process`, `inode`, `local`,
+/// `bound`, `peer`, `state`, `stats`, `settings` and `paths`. Stops when `row` returns an error, and returns it.
 ///
 /// # Errors
 /// No daemon answers, or it sends something else; or that of `row`.

@@ -46,6 +46,7 @@ impl Driver {
         members.insert("process".into(), json!(process));
         members.insert("inode".into(), json!(descriptor.map(|found| found.inode)));
         members.insert("local".into(), json!(row.local));
+        members.insert("bound".into(), json!(row.bound));
         match &row.subject {
             OverviewSubject::Socket {
                 style,

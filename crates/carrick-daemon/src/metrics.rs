@@ -1,11 +1,13 @@
 //! Metrics of the daemon. This file owns their names: those of RFC 3873's objects in lower case, and others.
 
-use carrick_proto::{AssociationCounters, EndpointStats, StateName};
-use prometheus_client::metrics::counter::ConstCounter;
+use carrick_proto::{AssociationCounters, CloseReason, EndpointStats, ReportKind, StateName};
+use carrick_sockets::EventCounters;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
+use crate::metrics_of_associations;
 use crate::statistics::DaemonStatistics;
 
 /// Labels of one series.
@@ -21,6 +23,12 @@ const STATES: [(StateName, &str); 7] = [
     (StateName::ShutdownReceived, "shutdown-received"),
     (StateName::ShutdownAckSent, "shutdown-ack-sent"),
 ];
+
+/// Returns the label of a state of associations.
+pub(crate) fn state_label(state: StateName) -> &'static str {
+    let found = STATES.iter().find(|(name, _)| *name == state);
+    found.map_or("closed", |(_, label)| label)
+}
 
 /// Returns all metrics.
 pub(crate) fn registry(statistics: &DaemonStatistics) -> Registry {
@@ -42,6 +50,10 @@ pub(crate) fn registry(statistics: &DaemonStatistics) -> Registry {
     let failures = ConstCounter::new(statistics.descriptor_failures);
     let help = "Descriptors and connections that could not be opened at the limits of a user or of the process";
     registry.register("descriptor_failures", help, failures);
+    let suppressed = ConstCounter::new(statistics.suppressed_lines);
+    let help = "Lines about associations that the log suppressed";
+    registry.register("log_suppressed", help, suppressed);
+    register_events(&mut registry, &counters.events);
     let host = &statistics.host;
     let states = STATES.map(|(state, label)| {
         let count = host.associations.get(&state).copied().unwrap_or(0);
@@ -63,7 +75,24 @@ pub(crate) fn registry(statistics: &DaemonStatistics) -> Registry {
     ];
     let help = "Users at their limit, by resource";
     register_family(&mut registry, "users_at_limit", help, "resource", &users);
+    metrics_of_associations::register(&mut registry, &statistics.associations);
     registry
+}
+
+fn register_events(registry: &mut Registry, events: &EventCounters) {
+    let paths: Family<Labels, Counter> = Family::default();
+    for (kind, count) in ReportKind::OF_PATHS.iter().zip(events.paths) {
+        let counter = paths.get_or_create(&[("event", kind.name())]).clone();
+        counter.inc_by(count);
+    }
+    registry.register("path_events", "Events of paths of associations", paths);
+    let ends: Family<Labels, Counter> = Family::default();
+    for (reason, count) in CloseReason::NAMES.iter().zip(events.ends) {
+        let counter = ends.get_or_create(&[("reason", *reason)]).clone();
+        counter.inc_by(count);
+    }
+    let help = "Associations that ended, set-ups that failed included, by reason";
+    registry.register("association_ends", help, ends);
 }
 
 fn register_family(
@@ -81,7 +110,7 @@ fn register_family(
 }
 
 /// Returns the gauges: name, help and value.
-fn gauges(statistics: &DaemonStatistics) -> [(&'static str, &'static str, usize); 7] {
+fn gauges(statistics: &DaemonStatistics) -> [(&'static str, &'static str, usize); 8] {
     let host = &statistics.host;
     [
         (
@@ -108,6 +137,11 @@ fn gauges(statistics: &DaemonStatistics) -> [(&'static str, &'static str, usize)
             "clients",
             "Connections of programs to the control socket",
             statistics.clients,
+        ),
+        (
+            "unlisted_associations",
+            "Associations without metrics of their own",
+            statistics.unlisted_associations,
         ),
         (
             "receive_memory_bytes",
@@ -261,6 +295,8 @@ fn chunk_counters(
 mod tests {
     use super::*;
     use carrick_metrics::encode_metrics;
+    use carrick_proto::Time;
+    use carrick_sockets::{Family, OverviewRow, OverviewSubject, Sockets, Style};
 
     /// RFC 3873, section 3.2
     #[test]
@@ -280,10 +316,34 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
+    /// Statistics with metrics of an association that has a path.
+    fn with_an_association() -> DaemonStatistics {
+        let addresses = vec![[127, 0, 0, 1].into()];
+        let mut sockets = Sockets::new(carrick_sockets::Config::new(addresses, [1; 32])).unwrap();
+        let socket = sockets.socket(Style::OneToOne, Family::Inet).unwrap();
+        let peer = std::net::SocketAddr::from(([127, 0, 0, 2], 5000));
+        // The set-up begins.
+        let _ = sockets.connect(Time::ZERO, socket, peer);
+        let mut associations: Vec<OverviewRow> = sockets
+            .overview(None)
+            .filter(|row| row.key.association != 0)
+            .collect();
+        let [row] = &mut associations[..] else {
+            panic!("one association");
+        };
+        if let OverviewSubject::Association { paths, .. } = &mut row.subject {
+            paths[0].srtt = Some(paths[0].rto);
+        }
+        DaemonStatistics {
+            associations,
+            ..DaemonStatistics::default()
+        }
+    }
+
     /// The table of the manual has all metrics, and only those.
     #[test]
     fn the_manual_lists_all_metrics() {
-        let text = encode_metrics(&registry(&DaemonStatistics::default()));
+        let text = encode_metrics(&registry(&with_an_association()));
         let names = text.lines().filter_map(|line| {
             let mut words = line.strip_prefix("# TYPE ")?.split(' ');
             let (name, kind) = (words.next()?, words.next()?);

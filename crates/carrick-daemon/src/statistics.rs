@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use carrick_ipc::Reply;
 use carrick_metrics::{AcceptFailures, encode_metrics, serve_metrics};
-use carrick_sockets::HostStatistics;
+use carrick_sockets::{HostStatistics, OverviewRow, OverviewSubject};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -36,12 +36,28 @@ pub(crate) struct DaemonStatistics {
     pub(crate) users_at_clients: usize,
     /// Attempts to open a descriptor or to accept a connection that failed.
     pub(crate) descriptor_failures: u64,
+    /// Lines that the log of associations has suppressed.
+    pub(crate) suppressed_lines: u64,
+    /// Associations with metrics of their own.
+    pub(crate) associations: Vec<OverviewRow>,
+    /// Number of associations without.
+    pub(crate) unlisted_associations: usize,
 }
 
 impl Driver {
     pub(crate) fn statistics(&self) -> DaemonStatistics {
         let limits = self.config.limits;
         let users = || self.users.values();
+        let is_open = |row: &OverviewRow| {
+            matches!(
+                &row.subject,
+                OverviewSubject::Association { stats: Some(_), .. }
+            )
+        };
+        let listed = self.config.metrics_associations;
+        let rows = (listed > 0).then(|| self.sockets.overview(None).filter(is_open));
+        let associations: Vec<OverviewRow> = rows.into_iter().flatten().take(listed).collect();
+        let open = self.sockets.open_association_count();
         DaemonStatistics {
             host: self.sockets.statistics(),
             descriptors: self.descriptors.len(),
@@ -53,6 +69,9 @@ impl Driver {
                 .filter(|user| user.clients >= limits.clients)
                 .count(),
             descriptor_failures: self.failures.total(),
+            suppressed_lines: self.association_log.suppressed(),
+            unlisted_associations: open.saturating_sub(associations.len()),
+            associations,
         }
     }
 

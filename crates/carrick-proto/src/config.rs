@@ -212,8 +212,9 @@ pub struct PathConfig {
     /// the primary path permanently. `None`, the default, means that data returns to the primary path
     /// when it is active again.
     pub primary_switchover_max_retrans: Option<u32>,
-    /// Exposes the potentially failed state in events and statistics (RFC 7829, section 7.3). Default:
-    /// `true`.
+    /// Exposes the potentially failed state to the program (RFC 7829, section 7.3). Otherwise
+    /// [`crate::Event::UnexposedPathChange`] takes the place of its events; statistics show the state in
+    /// any case. Default: `true`.
     pub expose_potentially_failed: bool,
     /// Sends heartbeats on idle paths. Default: `true`.
     pub heartbeat: bool,

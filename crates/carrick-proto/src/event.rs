@@ -118,6 +118,15 @@ pub enum Event {
     /// The association has ended. No event follows; its identifier becomes invalid once all received
     /// messages have been read.
     Closed(CloseReason),
+    /// [`Event::PathPotentiallyFailed`], or [`Event::PathRecovered`] after it, of an association that does
+    /// not expose that state ([`crate::PathConfig::expose_potentially_failed`]). For logs and counters of
+    /// the operator, not for the program.
+    UnexposedPathChange {
+        /// Path concerned.
+        path: PathId,
+        /// The path became potentially failed; otherwise it is no longer potentially failed.
+        potentially_failed: bool,
+    },
 }
 
 portable_enum! {
@@ -146,6 +155,7 @@ portable_enum! {
         21: AssociationReset { local_tsn, peer_tsn, outcome },
         22: StreamsChanged { outbound_streams, inbound_streams, outcome },
         23: Closed(value),
+        24: UnexposedPathChange { path, potentially_failed },
     }
 }
 

@@ -74,6 +74,7 @@ mod random;
 mod range_set;
 mod reliability;
 mod reply_packets;
+mod report;
 pub mod research;
 mod route;
 mod rx;
@@ -121,6 +122,7 @@ pub use path::{PathId, PathStatus, PathThresholds};
 pub use peer_text::PeerText;
 pub use presets::{Preset, UnknownPreset};
 pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability};
+pub use report::{EventReport, PathReport, ReportKind};
 pub use route::{Ecn, MatchingAddress, PeerAddress, Route, SourceSelection};
 pub use rx::message::{Message, MessagePart, Payload};
 pub use stats::{

@@ -161,8 +161,10 @@ pub struct AssociationStats {
     pub receive_buffer_bytes: usize,
     /// Number of complete messages that the user has not read.
     pub receivable_messages: usize,
-    /// Primary path.
+    /// Primary path, also while another one carries the data.
     pub primary: Option<PathId>,
+    /// Path that carries new data: the primary one, or an alternate (RFC 9260, section 6.4.1).
+    pub current: Option<PathId>,
     /// Error counter of the association (RFC 9260, section 8.1).
     pub error_count: u32,
     /// Extensions in force; none before the INIT or INIT ACK of the peer.
@@ -402,8 +404,11 @@ pub struct PathStats {
     pub remote: core::net::IpAddr,
     /// UDP port of the peer; `None` on plain IP.
     pub encapsulation: Option<u16>,
-    /// Local address of the path.
+    /// Local address of the path: the source of its packets.
     pub local: Option<core::net::IpAddr>,
+    /// Local address that the routes of the host select as source for `remote`; `None` before the first
+    /// selection. `local` differs from it where the peer addressed another one, or after a failure.
+    pub selected: Option<core::net::IpAddr>,
     /// Confirmed, active or failed.
     pub status: crate::path::PathStatus,
     /// Congestion window in bytes.

@@ -93,6 +93,8 @@ pub(crate) struct Association {
     pub(crate) source: Option<SourceKey>,
     /// The peer initiated it.
     pub(crate) is_accepted: bool,
+    /// Local address in its last report, for that of its end, when the core has no paths any longer.
+    pub(crate) reported_source: Option<IpAddr>,
     /// Bytes of received data in the core.
     pub(crate) held: usize,
     /// Bytes in its send buffer.
@@ -122,5 +124,5 @@ portable_struct! {
         heartbeats, streams, last_notifications, autoclose, last_use, idle_check, owner,
         cookie_life, exposed_pf, discovers_mtu, dscp, path_dscps, waits_for_owner,
     }
-    rebuilt { source: None, is_accepted: false, held: 0, queued: 0 }
+    rebuilt { source: None, is_accepted: false, reported_source: None, held: 0, queued: 0 }
 }

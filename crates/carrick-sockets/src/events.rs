@@ -45,6 +45,7 @@ impl Sockets {
                 }
                 _ => continue,
             };
+            self.report(id, &event);
             match event {
                 Event::SendFailed(failure) if self.has_closed(id) => {
                     unsent.entry(id).or_default().push(*failure);
@@ -73,7 +74,7 @@ impl Sockets {
     ) -> Option<AssocId> {
         let endpoint = &self.ports.get(&port)?.core;
         let number = endpoint.peer_port(core)?;
-        let primary = endpoint.association_stats(core).and_then(|s| s.primary);
+        let primary = endpoint.association_stats(core).and_then(|s| s.current);
         let ip = endpoint
             .paths(core)
             .find(|path| Some(path.id) == primary)?
@@ -151,7 +152,7 @@ impl Sockets {
         let Some((core, core_id)) = self.core_ref(id) else {
             return;
         };
-        let primary = core.association_stats(core_id).and_then(|s| s.primary);
+        let primary = core.association_stats(core_id).and_then(|s| s.current);
         let path = core.paths(core_id).find(|path| Some(path.id) == primary);
         let Some(path) = path else {
             return;

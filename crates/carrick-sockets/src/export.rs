@@ -14,6 +14,7 @@ use crate::association::{AssocId, Association};
 use crate::config::Config;
 use crate::errno::Errno;
 use crate::ports::{Port, PortId};
+use crate::reports::Reports;
 use crate::shares::Shares;
 use crate::socket::{Socket, SocketId};
 use crate::sockets::{PortTimers, ReadyPorts, SetupResults, Sockets};
@@ -106,6 +107,7 @@ impl Sockets {
             closing,
             changed,
             setups,
+            reports: _,
         } = self;
         // First, so that another version of the core is detected before its parts are read.
         write_endpoint(stray, out);
@@ -148,6 +150,7 @@ impl Sockets {
             closing: Portable::read(input)?,
             changed: Portable::read(input)?,
             setups: read_setups(input)?,
+            reports: Reports::default(),
             config,
             by_core: BTreeMap::new(),
             by_peer: BTreeMap::new(),

@@ -108,6 +108,7 @@ mod ports;
 mod readiness;
 mod receive;
 mod receive_queue;
+mod reports;
 mod send;
 mod shares;
 mod socket;
@@ -127,6 +128,7 @@ pub use overview::{
 };
 pub use readiness::{Readiness, ReadinessChange};
 pub use receive::Received;
+pub use reports::{AssociationReport, EventCounters};
 pub use send::OutgoingMessage;
 pub use socket::{Family, SocketId, Style};
 pub use sockets::Sockets;

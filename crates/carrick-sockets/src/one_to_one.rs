@@ -277,6 +277,7 @@ impl Sockets {
             owner: self.table.get(&socket_id).map_or(0, |socket| socket.owner),
             source: source.map(|(source, _)| source),
             is_accepted: source.is_some_and(|(_, is_accepted)| is_accepted),
+            reported_source: None,
             held: 0,
             queued: 0,
             waits_for_owner: false,

@@ -30,6 +30,8 @@ pub struct OverviewRow {
     pub socket: Option<SocketId>,
     /// Local addresses with the port, those of the host for a wildcard address; empty if not bound.
     pub local: Vec<SocketAddr>,
+    /// Addresses as the socket is bound: the wildcard address if it has all addresses of the host.
+    pub bound: Vec<SocketAddr>,
     /// The socket or association of the row.
     pub subject: OverviewSubject,
 }
@@ -115,6 +117,7 @@ impl Sockets {
                 key,
                 socket: Some(*id),
                 local: self.addresses_of(socket.port),
+                bound: self.bound_addresses(socket.port),
                 subject: OverviewSubject::Socket {
                     style: socket.style,
                     backlog: (socket.state == SocketState::Listening).then_some(socket.backlog),
@@ -150,6 +153,7 @@ impl Sockets {
             },
             socket,
             local: self.addresses_of(Some(association.port)),
+            bound: self.bound_addresses(Some(association.port)),
             subject: OverviewSubject::Association {
                 peer: association.peer,
                 stats: endpoint.association_stats(association.core).map(Box::new),
@@ -164,6 +168,15 @@ impl Sockets {
                 paths: endpoint.paths(association.core).collect(),
             },
         })
+    }
+
+    fn bound_addresses(&self, port: Option<PortId>) -> Vec<SocketAddr> {
+        let found = port.and_then(|id| self.ports.get(&id));
+        let wildcard = found.and_then(|port| Some((port.scope.wildcard()?, port.number)));
+        match wildcard {
+            Some((ip, number)) => vec![SocketAddr::new(ip, number)],
+            None => self.addresses_of(port),
+        }
     }
 
     fn addresses_of(&self, port: Option<PortId>) -> Vec<SocketAddr> {

@@ -51,6 +51,15 @@ pub(crate) enum Scope {
 portable_enum! { Scope { 0: Any(families), 1: Only(addresses) } }
 
 impl Scope {
+    /// Returns the wildcard address, that of IPv6 for both families; `None` if single addresses are bound.
+    pub(crate) fn wildcard(&self) -> Option<IpAddr> {
+        match self {
+            Self::Any(any) if any.v6 => Some([0; 16].into()),
+            Self::Any(_) => Some([0; 4].into()),
+            Self::Only(_) => None,
+        }
+    }
+
     /// Returns whether an address belongs to both scopes.
     fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
@@ -255,7 +264,7 @@ impl Sockets {
     fn source_address(&self, socket: &Socket) -> Option<IpAddr> {
         let association = socket.only_association().filter(|_| socket.is_one_to_one());
         let (core, core_id) = self.core_ref(association?)?;
-        let primary = core.association_stats(core_id)?.primary;
+        let primary = core.association_stats(core_id)?.current;
         let mut paths = core.paths(core_id);
         paths.find(|path| Some(path.id) == primary)?.local
     }

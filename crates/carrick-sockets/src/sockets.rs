@@ -16,6 +16,7 @@ use crate::errno::Errno;
 use crate::linux;
 use crate::options::Options;
 use crate::ports::{Port, PortId, present};
+use crate::reports::Reports;
 use crate::shares::Shares;
 use crate::socket::{Family, Socket, SocketId, SocketState, Style};
 use crate::statistics::HostCounters;
@@ -59,6 +60,7 @@ pub struct Sockets {
     pub(crate) changed: VecDeque<SocketId>,
     /// Results of set-ups that a caller waits for, at most one of each association.
     pub(crate) setups: SetupResults,
+    pub(crate) reports: Reports,
 }
 
 /// Results of set-ups, in their order.
@@ -164,6 +166,7 @@ impl Sockets {
             closing: BTreeMap::new(),
             changed: VecDeque::new(),
             setups: VecDeque::new(),
+            reports: Reports::default(),
         })
     }
 

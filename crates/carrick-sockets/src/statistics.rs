@@ -7,6 +7,7 @@ use carrick_proto::{
     AssociationCounters, Endpoint, EndpointStats, PathStatus, StateName, portable_struct,
 };
 
+use crate::reports::EventCounters;
 use crate::sockets::Sockets;
 
 /// Counters of the host. None of them decreases.
@@ -19,9 +20,11 @@ pub struct HostCounters {
     pub associations: AssociationCounters,
     /// Calls of `getsockopt` and `setsockopt` that were refused with `ENOPROTOOPT`.
     pub refused_options: u64,
+    /// Events of paths and ends of associations.
+    pub events: EventCounters,
 }
 
-portable_struct! { HostCounters { endpoints, associations, refused_options } }
+portable_struct! { HostCounters { endpoints, associations, refused_options, events } }
 
 impl HostCounters {
     /// Returns the counters of an endpoint.
@@ -30,6 +33,7 @@ impl HostCounters {
             endpoints: core.stats(),
             associations: core.association_counters(),
             refused_options: 0,
+            events: EventCounters::default(),
         }
     }
 }
@@ -39,6 +43,7 @@ impl std::ops::AddAssign for HostCounters {
         self.endpoints += other.endpoints;
         self.associations += other.associations;
         self.refused_options += other.refused_options;
+        self.events += other.events;
     }
 }
 

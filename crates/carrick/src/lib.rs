@@ -139,13 +139,14 @@ pub use bytes::Bytes;
 pub use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AddressEvent, AssociationConfig,
     AssociationCounters, AssociationStats, AuthenticationConfig, AuthenticationCounters,
-    AuthenticationEvent, BufferConfig, ChunkType, CloseReason, EndpointStats, Event, Extensions,
-    Grants, HmacId, KeyError, LowerLayer, Message, MessagePart, Mid, MtuConfig, ParameterChanges,
-    PathConfig, PathId, PathMtuDiscovery, PathMtuState, PathStats, PathStatus, PathThresholds,
-    Payload, PeerError, PeerText, Ppid, Preset, ReconfigError, ReconfigOutcome, Reliability,
-    ResearchConfig, SecurityConfig, SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn,
-    StateName, StreamConfig, StreamDirection, StreamId, StreamScheduler, StreamStats, TimerConfig,
-    TransmissionConfig, Tsn, UnknownPreset, UnsentMessage, cc, research,
+    AuthenticationEvent, BufferConfig, ChunkType, CloseReason, EndpointStats, Event, EventReport,
+    Extensions, Grants, HmacId, KeyError, LowerLayer, Message, MessagePart, Mid, MtuConfig,
+    ParameterChanges, PathConfig, PathId, PathMtuDiscovery, PathMtuState, PathReport, PathStats,
+    PathStatus, PathThresholds, Payload, PeerError, PeerText, Ppid, Preset, ReconfigError,
+    ReconfigOutcome, Reliability, ReportKind, ResearchConfig, SecurityConfig, SendFailure,
+    SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamConfig, StreamDirection, StreamId,
+    StreamScheduler, StreamStats, TimerConfig, TransmissionConfig, Tsn, UnknownPreset,
+    UnsentMessage, cc, research,
 };
 
 /// Certificates, trust and configuration of DTLS sessions.

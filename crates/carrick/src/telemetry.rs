@@ -13,10 +13,17 @@ pub(crate) fn report(id: AssociationId, event: &Event) {
         Event::Closed(reason) => {
             tracing::info!(target: "carrick", ?id, %reason, "association ended");
         }
+        Event::PathPotentiallyFailed(path)
+        | Event::UnexposedPathChange {
+            path,
+            potentially_failed: true,
+        } => {
+            tracing::warn!(target: "carrick", ?id, ?path, "path potentially failed");
+        }
         Event::PathFailed(path) => {
             tracing::warn!(target: "carrick", ?id, ?path, "path failed");
         }
-        Event::PathRecovered(path) => {
+        Event::PathRecovered(path) | Event::UnexposedPathChange { path, .. } => {
             tracing::info!(target: "carrick", ?id, ?path, "path recovered");
         }
         Event::MessageReceived | Event::SendBufferFree | Event::AllAcknowledged => {}

@@ -15,13 +15,16 @@ use std::pin::pin;
 use std::time::Duration;
 
 use carrick::{
-    Association, AssociationConfig, Ppid, RecvHalf, SendError, SendHalf, SendOptions, StreamId,
+    Association, AssociationConfig, Events, Notification, Ppid, RecvHalf, SendError, SendHalf,
+    SendOptions, StreamId,
 };
 use clap::Args;
+use serde::Serialize;
+use serde_json::json;
 
 use crate::endpoint::{self, AbortOnDrop, EndpointArguments, PeerArguments};
 use crate::failure::Failure;
-use crate::{runtime, units};
+use crate::{event_reports, runtime, units};
 use output::{MessageFormat, MessageWriter};
 
 /// Send standard input as messages and write received ones to standard output.
@@ -30,7 +33,7 @@ use output::{MessageFormat, MessageWriter};
 /// At end of input the association is shut down gracefully. SCTP has no half-closed associations, so a side
 /// that only receives needs --recv-only. Exit code 0: shut down gracefully by either side; 1: not
 /// connected, or ended otherwise; 2: invalid command line.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(
     override_usage = "carrick cat [OPTIONS] HOST[,HOST...] PORT\n       carrick cat [OPTIONS] --listen PORT"
 )]
@@ -69,7 +72,7 @@ pub(crate) struct Arguments {
     /// Continue to receive for this long after the end of the input.
     #[arg(short = 'q', long, value_name = "TIME", value_parser = units::duration, conflicts_with = "recv_only")]
     quit_after: Option<Duration>,
-    /// Report the state of the association on standard error.
+    /// Report the state of the association and of its paths on standard error; with --json, as JSON objects.
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]
@@ -115,9 +118,11 @@ impl Arguments {
         }
     }
 
-    fn log(&self, what: &str) {
-        if self.verbose {
-            eprintln!("carrick: {what}");
+    fn log(&self, what: &impl Serialize, text: &str) {
+        match serde_json::to_string(what) {
+            _ if !self.verbose => {}
+            Ok(object) if self.json => eprintln!("{object}"),
+            _ => eprintln!("carrick: {text}"),
         }
     }
 }
@@ -196,17 +201,20 @@ fn streams(arguments: &Arguments) -> u16 {
 }
 
 /// Moves messages in both directions until either side ends the association.
-async fn talk(arguments: &Arguments, association: Association) -> Result<(), Failure> {
+async fn talk(arguments: &Arguments, mut association: Association) -> Result<(), Failure> {
     let peers = endpoint::list(association.peer_addresses());
     let peer_port = association.peer_port();
-    arguments.log(&format!("connected with {peers} port {peer_port}"));
+    let text = format!("connected with {peers} port {peer_port}");
+    arguments.log(&json!({ "kind": "connected", "text": text }), &text);
     if arguments.stream >= association.outbound_streams() {
         return Err(Failure::Run(format!(
             "the peer accepts streams 0 to {} only: use another --stream",
             association.outbound_streams().saturating_sub(1)
         )));
     }
+    let events = association.take_events().filter(|_| arguments.verbose);
     let (sender, receiver) = association.split();
+    let observer = tokio::spawn(observe(arguments.clone(), events, sender.clone()));
     let abort = AbortOnDrop::new(sender.clone(), "the program was ended");
     let mut output = MessageWriter::start(arguments.format())?;
     let moved = move_all(arguments, &sender, receiver, &output).await;
@@ -220,7 +228,8 @@ async fn talk(arguments: &Arguments, association: Association) -> Result<(), Fai
     }
     // A failure of the output is the cause, and is reported instead.
     written?;
-    arguments.log("ended");
+    // The task ends with the association and does not panic.
+    let _ = observer.await;
     Ok(())
 }
 
@@ -275,6 +284,18 @@ async fn receive_all(receiver: &mut RecvHalf, output: &MessageWriter) -> Result<
             Ok(Some(message)) => output.write(message).await?,
             Ok(None) => return Ok(()),
             Err(e) => return Err(Failure::Run(e.to_string())),
+        }
+    }
+}
+
+/// Reports events of the association until it ends.
+async fn observe(arguments: Arguments, events: Option<Events>, sender: SendHalf) {
+    let Some(mut events) = events else { return };
+    while let Some(notification) = events.next().await {
+        if let Notification::Event(event) = notification
+            && let Some(report) = event_reports::report(&event, &sender).await
+        {
+            arguments.log(&report, &report.text);
         }
     }
 }

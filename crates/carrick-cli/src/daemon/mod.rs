@@ -56,6 +56,9 @@ pub(crate) struct Arguments {
     /// Serve metrics for Prometheus on this TCP address, such as 127.0.0.1:9143, at /metrics.
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
+    /// Number of associations with metrics of their own and of their paths [default: 0].
+    #[arg(long, value_name = "N")]
+    metrics_associations: Option<usize>,
     /// Format of the log on stderr [default: text].
     #[arg(long, value_name = "FORMAT")]
     log: Option<LogFormat>,
@@ -158,6 +161,11 @@ impl Arguments {
             config.socket.clone_from(socket);
         }
         config.metrics = self.metrics.or(file.metrics);
+        config.metrics_associations = self
+            .metrics_associations
+            .or(file.metrics_associations)
+            .unwrap_or(config.metrics_associations);
+        config.association_log = Some(|line| log::info(line));
         config.linger = self.linger.or(file.linger()).unwrap_or(config.linger);
         file.limits.apply(&mut config);
         config.association = association(&self.parameters, &file.defaults)?;
@@ -363,18 +371,20 @@ mod tests {
 
     #[test]
     fn options_precede_the_file() {
-        let file = "socket = \"/run/a\"\nmetrics = \"127.0.0.1:1\"\nlinger = \"5s\"\n[network]\n\
+        let file = "socket = \"/run/a\"\nmetrics = \"127.0.0.1:1\"\nmetrics-associations = 3\nlinger = \"5s\"\n[network]\n\
             addresses = [\"192.0.2.1\"]\nudp-port = 1000\npeer-udp-port = 2000\n";
         let from_file = config(&[], file);
         assert!(matches!(from_file.transport, Transport::Udp { port: 1000 }));
         assert_eq!(from_file.socket, PathBuf::from("/run/a"));
         assert_eq!(from_file.metrics, Some(([127, 0, 0, 1], 1).into()));
+        assert_eq!(from_file.metrics_associations, 3);
         assert_eq!(from_file.linger, Duration::from_secs(5));
         assert_eq!(from_file.addresses, [IpAddr::from([192, 0, 2, 1])]);
         assert_eq!(from_file.peer_port, Some(2000));
         let options = [
             "--socket=/run/b",
             "--metrics=127.0.0.1:2",
+            "--metrics-associations=4",
             "--linger=1s",
             "--bind=192.0.2.2",
             "--udp-port=1001",
@@ -384,6 +394,7 @@ mod tests {
         assert!(matches!(given.transport, Transport::Udp { port: 1001 }));
         assert_eq!(given.socket, PathBuf::from("/run/b"));
         assert_eq!(given.metrics, Some(([127, 0, 0, 1], 2).into()));
+        assert_eq!(given.metrics_associations, 4);
         assert_eq!(given.linger, Duration::from_secs(1));
         assert_eq!(given.addresses, [IpAddr::from([192, 0, 2, 2])]);
         assert_eq!(given.peer_port, Some(2001));

@@ -5,7 +5,7 @@ use std::io::{Write, stdout};
 use std::net::IpAddr;
 use std::time::Instant;
 
-use carrick::{AssociationStats, Event, PathId, PathStats};
+use carrick::{AssociationStats, EventReport, PathStats};
 use serde::Serialize;
 
 use super::protocol::{MeasurementCost, MeasurementRequest, Reception, TransferAmount};
@@ -104,7 +104,7 @@ impl Progress {
         let seconds = end - self.last;
         let counters = &stats.counters;
         let retransmissions = counters.timeout_retransmissions + counters.fast_retransmissions;
-        let path = paths.iter().find(|p| Some(p.id) == stats.primary);
+        let path = paths.iter().find(|p| Some(p.id) == stats.current);
         let interval = Interval {
             start: self.last,
             end,
@@ -227,9 +227,11 @@ impl Reporter {
         self.print("interval", interval, || interval.text(self.test, role))
     }
 
-    /// Reports a notification of the association.
-    pub(super) fn notification(&self, event: &Event, peers: &[IpAddr]) -> Result<(), Failure> {
-        describe(event, peers).map_or(Ok(()), |text| self.note(&text))
+    /// Reports an event of the association.
+    pub(super) fn notification(&self, report: &EventReport) -> Result<(), Failure> {
+        self.print("notification", report, || {
+            format!("[{}] {report}\n", self.test)
+        })
     }
 
     /// Reports a line about the association.
@@ -377,27 +379,6 @@ impl Summary<'_> {
         }
         lines.concat()
     }
-}
-
-/// Describes a notification; `None` if it is of no interest here.
-fn describe(event: &Event, peers: &[IpAddr]) -> Option<String> {
-    let path = |id: &PathId| match peers.get(usize::from(id.0)) {
-        Some(address) => format!("path {} ({address})", id.0),
-        None => format!("path {}", id.0),
-    };
-    Some(match event {
-        Event::PathFailed(id) => format!("{} failed", path(id)),
-        Event::PathPotentiallyFailed(id) => format!("{} is potentially failed", path(id)),
-        Event::PathRecovered(id) => format!("{} recovered", path(id)),
-        Event::PathLocalAddressChanged(id) => format!("{} has a new local address", path(id)),
-        Event::PrimaryChanged(id) => format!("{} carries new data", path(id)),
-        Event::PrimarySwitchover(id) => format!("{} is now the primary path", path(id)),
-        Event::Dormant => "all paths are inactive".into(),
-        Event::NoProgress => "no progress of the cumulative TSN although the peer responds".into(),
-        Event::Restarted => "the peer has restarted".into(),
-        Event::PeerError(error) => format!("the peer reports an error: {}", error.cause),
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
-use carrick::{Association, Events, Notification, PeerText, RecvError, RecvHalf, SendHalf};
+use carrick::{Association, Event, Events, Notification, PeerText, RecvError, RecvHalf, SendHalf};
 use tokio::time::{Duration, Interval, MissedTickBehavior};
 
 use super::protocol::{ControlMessage, DATA, MeasurementCost, MeasurementRequest, Reception};
@@ -17,6 +17,7 @@ use super::silence::{PeerActivity, SilenceDetector};
 use super::tally::TransferTally;
 use crate::cpu::CpuTime;
 use crate::endpoint::AbortOnDrop;
+use crate::event_reports;
 use crate::failure::Failure;
 
 /// Maximum number of messages processed at once before other events.
@@ -155,7 +156,12 @@ impl Session {
                     self.report(&mut progress, &mut silence, &sent, reporter).await?;
                 }
                 Some(Notification::Event(event)) = next(&mut events) => {
-                    reporter.notification(&event, self.sender.peer_addresses())?;
+                    // `recv` reports the end of the association.
+                    if !matches!(event, Event::Closed(_))
+                        && let Some(report) = event_reports::report(&event, &sender).await
+                    {
+                        reporter.notification(&report)?;
+                    }
                 }
             }
             if let Some(outcome) = self.outcome().filter(|_| outbox.is_empty()) {

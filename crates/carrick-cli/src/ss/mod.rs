@@ -1,8 +1,11 @@
 //! `carrick ss`: sockets and associations of a daemon.
 
+mod holders;
 mod proc;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write, stdout};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use carrick_daemon::{default_socket, list};
@@ -10,6 +13,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use holders::Holders;
 
 /// List the SCTP sockets and associations of a daemon.
 ///
@@ -27,11 +31,12 @@ pub(crate) struct Arguments {
     /// List all sockets, and associations.
     #[arg(short, long)]
     all: bool,
-    /// Show the paths of each association: state, RTO and smoothed RTT in milliseconds, congestion window,
-    /// bytes in flight and path MTU.
+    /// Show the paths of each association: source and destination, whether it is the primary one and carries new data
+    /// (current), state, error count, source that the routes of the host select, RTO and smoothed RTT in
+    /// milliseconds, congestion window, bytes in flight and path MTU.
     #[arg(short, long)]
     info: bool,
-    /// Show the processes that opened the sockets.
+    /// Show the processes that have the sockets.
     #[arg(short, long)]
     processes: bool,
     /// Show user id and inode of each socket.
@@ -73,6 +78,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             "",
         )?;
     }
+    let holders = (arguments.processes && !arguments.json).then(Holders::read);
+    let further = |row: &Value| further(row, arguments, holders.as_ref());
     let listed = list(&path, |row| {
         let is_association = row["association"] != 0;
         let is_listening = !row["backlog"].is_null();
@@ -86,8 +93,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         match (is_wanted, arguments.json, is_association) {
             (false, ..) => Ok(()),
             (true, true, _) => writeln!(out, "{row}"),
-            (true, false, false) => socket(&mut out, &row, arguments),
-            (true, false, true) => association(&mut out, &row, arguments),
+            (true, false, false) => socket(&mut out, &row, &further(&row)),
+            (true, false, true) => {
+                association(&mut out, &row, &further(&row))?;
+                if arguments.info {
+                    paths(&mut out, &row)?;
+                }
+                Ok(())
+            }
         }
     });
     listed.map_err(|error| no_list(&path, &error))
@@ -109,7 +122,7 @@ fn line(out: &mut impl Write, columns: [&str; 5], further: &str) -> io::Result<(
     )
 }
 
-fn socket(out: &mut impl Write, row: &Value, arguments: &Arguments) -> io::Result<()> {
+fn socket(out: &mut impl Write, row: &Value, further: &str) -> io::Result<()> {
     let number = |of: &Value| of.as_u64().unwrap_or(0).to_string();
     let state = if row["backlog"].is_null() {
         "UNCONN"
@@ -117,21 +130,16 @@ fn socket(out: &mut impl Write, row: &Value, arguments: &Arguments) -> io::Resul
         "LISTEN"
     };
     let (waiting, backlog) = (number(&row["waiting"]), number(&row["backlog"]));
-    let columns = [state, &waiting, &backlog, &local(row), "*:*"];
-    line(out, columns, &further(row, arguments))
+    let bound = addresses(row["bound"].as_array().into_iter().flatten());
+    let columns = [state, &waiting, &backlog, &bound, "*:*"];
+    line(out, columns, further)
 }
 
 /// Returns what the options add to a line, in the form of `ss`.
-fn further(row: &Value, arguments: &Arguments) -> String {
+fn further(row: &Value, arguments: &Arguments, holders: Option<&Holders>) -> String {
     let number = |of: &Value| of.as_u64().unwrap_or(0);
-    let process = row["process"].as_i64().filter(|_| arguments.processes);
-    let process = process.map(|process| {
-        // The process may have ended, or be one of another namespace; its name is what it has set.
-        let name = std::fs::read_to_string(format!("/proc/{process}/comm"));
-        let name = name.unwrap_or_default();
-        let name = name.trim_end().escape_debug();
-        format!(" users:((\"{name}\",pid={process}))")
-    });
+    let process = row["process"].as_i64().zip(holders);
+    let process = process.map(|(process, all)| all.column(row["inode"].as_u64(), process));
     let user = arguments.extended.then(|| {
         let (user, inode) = (number(&row["user"]), number(&row["inode"]));
         format!(" uid:{user} ino:{inode}")
@@ -150,7 +158,7 @@ fn further(row: &Value, arguments: &Arguments) -> String {
     [process, user, memory].into_iter().flatten().collect()
 }
 
-fn association(out: &mut impl Write, row: &Value, arguments: &Arguments) -> io::Result<()> {
+fn association(out: &mut impl Write, row: &Value, further: &str) -> io::Result<()> {
     let number = |of: &Value| of.as_u64().unwrap_or(0).to_string();
     let stats = &row["stats"];
     let (received, sent) = (
@@ -159,12 +167,15 @@ fn association(out: &mut impl Write, row: &Value, arguments: &Arguments) -> io::
     );
     let state = state(row["state"].as_str().unwrap_or_default());
     let peer = row["peer"].as_str().unwrap_or("*:*");
-    let local = local(row);
+    let local = sources(row);
     let columns = [&state[..], &received, &sent, &local, peer];
-    line(out, columns, &further(row, arguments))?;
-    if !arguments.info {
-        return Ok(());
-    }
+    line(out, columns, further)
+}
+
+/// Writes the paths of an association.
+fn paths(out: &mut impl Write, row: &Value) -> io::Result<()> {
+    let number = |of: &Value| of.as_u64().unwrap_or(0).to_string();
+    let stats = &row["stats"];
     for path in row["paths"].as_array().into_iter().flatten() {
         let status = |name: &str| path["status"][name] == true;
         let status = match (
@@ -177,10 +188,13 @@ fn association(out: &mut impl Write, row: &Value, arguments: &Arguments) -> io::
             (_, _, true) => "potentially-failed",
             _ => "active",
         };
-        let primary = if path["id"] == stats["primary"] {
-            " primary"
-        } else {
-            ""
+        let role = |name: &str| {
+            let is = path["id"] == stats[name];
+            if is {
+                format!(" {name}")
+            } else {
+                String::new()
+            }
         };
         let remote = path["remote"].as_str().unwrap_or_default();
         let source = path["local"].as_str().unwrap_or("*");
@@ -189,7 +203,11 @@ fn association(out: &mut impl Write, row: &Value, arguments: &Arguments) -> io::
             .map_or(String::new(), |port| format!(" udp:{port}"));
         writeln!(
             out,
-            "    {source} -> {remote}{primary} {status}{udp} rto:{:.0} rtt:{} cwnd:{} flight:{} mtu:{}",
+            "    {source} -> {remote}{}{} {status} errors:{} selected:{}{udp} rto:{:.0} rtt:{} cwnd:{} flight:{} mtu:{}",
+            role("primary"),
+            role("current"),
+            number(&path["error_count"]),
+            path["selected"].as_str().unwrap_or("-"),
             milliseconds(&path["rto"]).unwrap_or(0.0),
             milliseconds(&path["srtt"]).map_or("-".into(), |rtt| format!("{rtt:.1}")),
             number(&path["cwnd"]),
@@ -200,16 +218,36 @@ fn association(out: &mut impl Write, row: &Value, arguments: &Arguments) -> io::
     Ok(())
 }
 
-/// Returns the first local address with the port, and how many others there are.
-fn local(row: &Value) -> String {
-    let addresses = row["local"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    let first = addresses.first().and_then(Value::as_str).unwrap_or("*:*");
-    match addresses.len() {
-        0 | 1 => first.into(),
-        count => format!("{first} (+{})", count - 1),
+/// Returns the first address, and the number of further ones.
+fn addresses<'a>(all: impl Iterator<Item = &'a Value>) -> String {
+    let mut all = all.filter_map(Value::as_str);
+    let first = all.next().unwrap_or("*:*");
+    match all.count() {
+        0 => first.into(),
+        further => format!("{first} (+{further})"),
+    }
+}
+
+/// Returns the source of the path that carries new data, with the port, and the number of other sources.
+fn sources(row: &Value) -> String {
+    let list = |name: &str| row[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    let current = list("paths")
+        .iter()
+        .find(|path| path["id"] == row["stats"]["current"])
+        .and_then(|path| path["local"].as_str()?.parse::<IpAddr>().ok());
+    let ports = list("local").first().and_then(Value::as_str);
+    let port = ports.and_then(|first| first.parse::<SocketAddr>().ok());
+    let (Some(current), Some(port)) = (current, port) else {
+        return addresses(list("bound").iter());
+    };
+    let sources: BTreeSet<&str> = list("paths")
+        .iter()
+        .filter_map(|path| path["local"].as_str())
+        .collect();
+    let current = SocketAddr::new(current, port.port());
+    match sources.len() {
+        0 | 1 => current.to_string(),
+        count => format!("{current} (+{})", count - 1),
     }
 }
 

@@ -24,6 +24,8 @@ mod live;
 #[cfg(target_os = "linux")]
 mod live_network;
 #[cfg(target_os = "linux")]
+mod operator;
+#[cfg(target_os = "linux")]
 mod paths;
 mod perf;
 mod script;

@@ -233,7 +233,7 @@ fn the_sockets_of_programs_are_listed() {
     assert_eq!(
         count(
             &associations,
-            "    127.0.0.1 -> 127.0.0.1 primary active udp:"
+            "    127.0.0.1 -> 127.0.0.1 primary current active errors:0 selected:127.0.0.1 udp:"
         ),
         2
     );

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use carrick_daemon::{Capture, CaptureFilter, Daemon, DaemonError, counters, list};
@@ -69,7 +70,6 @@ async fn sockets_and_associations_are_listed() {
     .await;
 }
 
-/// Returns the metrics of a daemon by name, read over HTTP.
 /// Returns the next packets of a capture: whether each was sent, and the type of its first chunk.
 fn captured(
     runtime: &tokio::runtime::Runtime,
@@ -157,7 +157,8 @@ async fn captures_are_limited_and_end_with_their_reader() {
     .await;
 }
 
-fn metrics(address: SocketAddr) -> BTreeMap<String, u64> {
+/// Returns the metrics of a daemon, read over HTTP.
+fn scrape(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream
         .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -166,6 +167,12 @@ fn metrics(address: SocketAddr) -> BTreeMap<String, u64> {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.contains("application/openmetrics-text"), "{answer}");
+    answer
+}
+
+/// Returns the metrics of a daemon by name.
+fn metrics(address: SocketAddr) -> BTreeMap<String, u64> {
+    let answer = scrape(address);
     let samples = answer.lines().filter(|l| l.starts_with("carrick_sctp_"));
     let samples = samples.filter_map(|line| line.rsplit_once(' '));
     samples
@@ -212,6 +219,10 @@ async fn metrics_outlast_their_associations() {
             ("users_at_limit{resource=\"descriptors\"}", 0),
             ("receive_memory_limit_bytes", 64 << 20),
             ("max_assocs", 8192),
+            ("unlisted_associations", 2),
+            ("path_events_total{event=\"potentially-failed\"}", 0),
+            ("association_ends_total{reason=\"shutdown\"}", 0),
+            ("log_suppressed_total", 0),
         ] {
             assert_eq!(before[name], value, "{name}");
         }
@@ -230,6 +241,9 @@ async fn metrics_outlast_their_associations() {
         }
         assert_eq!(after["curr_estab"], 0);
         assert_eq!(ended(&after), 2);
+        let reasons = ["shutdown", "aborted-by-user", "aborted-by-peer"]
+            .map(|reason| after[&format!("association_ends_total{{reason=\"{reason}\"}}")]);
+        assert_eq!(reasons.iter().sum::<u64>(), 2, "{reasons:?}");
         let counted = counters(&path).unwrap();
         assert_eq!(counted["endpoints"]["established"], 2);
         assert_eq!(counted["established"], 0);
@@ -238,6 +252,90 @@ async fn metrics_outlast_their_associations() {
     daemon.run(async { drop(is_done.await) }).await;
     clients.join().unwrap();
     assert!(TcpStream::connect(address).is_err());
+}
+
+/// The first one has metrics, the second one is counted.
+#[tokio::test]
+async fn metrics_of_single_associations_are_bounded() {
+    let mut config = connected_to_itself("single-metrics");
+    config.metrics = Some(([127, 0, 0, 1], 0).into());
+    config.metrics_associations = 1;
+    let path = config.socket.clone();
+    let daemon = Daemon::bind(config).unwrap();
+    let address = daemon.metrics().unwrap();
+    let (done, is_done) = oneshot::channel::<()>();
+    let clients = std::thread::spawn(move || {
+        let client = client(&path);
+        let pair = connected(&client, 5000);
+        let text = scrape(address);
+        let samples = |name: &str| -> Vec<&str> {
+            let begin = format!("carrick_sctp_{name}{{");
+            text.lines().filter(|l| l.starts_with(&begin)).collect()
+        };
+        let [info] = samples("path_info")[..] else {
+            panic!("{text}");
+        };
+        for label in [
+            "destination=\"127.0.0.2\"",
+            "source=\"127.0.0.2\"",
+            "selected_source=\"127.0.0.2\"",
+            "state=\"active\"",
+            "primary=\"true\"",
+            "current=\"true\"",
+        ] {
+            assert!(info.contains(label), "{info}");
+        }
+        assert_eq!(samples("association_info").len(), 1);
+        assert!(samples("path_error_count")[0].ends_with(" 0"), "{text}");
+        assert!(
+            text.contains("carrick_sctp_unlisted_associations 1\n"),
+            "{text}"
+        );
+        drop(pair);
+        done.send(()).unwrap();
+    });
+    daemon.run(async { drop(is_done.await) }).await;
+    clients.join().unwrap();
+}
+
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[tokio::test]
+async fn associations_are_logged() {
+    let mut config = connected_to_itself("log");
+    config.association_log = Some(|line| LINES.lock().unwrap().push(line.into()));
+    serve(config, |path| {
+        let client = client(&path);
+        let (listener, socket) = connected(&client, 5000);
+        let established = [
+            ": established by this host: path 127.0.0.2 -> 127.0.0.2",
+            ": established by the peer: path 127.0.0.2 -> 127.0.0.2",
+        ];
+        let has = |part: &str| {
+            let lines = LINES.lock().unwrap();
+            let found = lines.iter().find(|line| line.contains(part)).cloned();
+            found.ok_or_else(|| format!("no {part} in {lines:#?}"))
+        };
+        // The caller gets its reply before the line is written.
+        let soon = |part: &str| {
+            for _ in 0..1000 {
+                if has(part).is_ok() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            has(part).unwrap()
+        };
+        for line in established.map(soon) {
+            assert!(line.starts_with("association "), "{line}");
+            assert!(line.contains(", 127.0.0.2:"), "{line}");
+            assert!(line.contains(" with 127.0.0.2:"), "{line}");
+        }
+        drop((listener, socket));
+        let line = soon(" with 127.0.0.2:5000: ended: SHUTDOWN COMPLETE");
+        assert!(line.contains(", 127.0.0.2:"), "{line}");
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -48,7 +48,7 @@ impl EventLog {
     pub(super) fn look(&mut self, time: Time, endpoint: &Endpoint, association: AssociationId) {
         let primary = endpoint
             .association_stats(association)
-            .and_then(|stats| stats.primary);
+            .and_then(|stats| stats.current);
         for path in endpoint.paths(association) {
             let status = path.status;
             let state = match (status.confirmed, status.active) {

@@ -66,6 +66,10 @@ impl EventQueue {
             PathChange::Failed => Event::PathFailed(id),
             PathChange::PotentiallyFailed => Event::PathPotentiallyFailed(id),
             PathChange::Recovered => Event::PathRecovered(id),
+            PathChange::Unexposed { potentially_failed } => Event::UnexposedPathChange {
+                path: id,
+                potentially_failed,
+            },
         }));
     }
 

@@ -117,12 +117,7 @@ impl Association {
 
     /// Counts a packet on the path to its source, which it returns, with whether the peer's UDP port has changed. If
     /// the path is not usable, it may have returned.
-    fn count_received(
-        &mut self,
-        route: &Route,
-        len: usize,
-        now: Time,
-    ) -> (Option<PathId>, bool) {
+    fn count_received(&mut self, route: &Route, len: usize, now: Time) -> (Option<PathId>, bool) {
         self.counters.packets_received += 1;
         self.liveness.on_packet();
         let found = self.paths.find(route);

@@ -100,10 +100,7 @@ impl Association {
 
     /// Returns the state and counters of a path, if it exists.
     pub(crate) fn path_stats(&self, id: PathId) -> Option<PathStats> {
-        let exposed = self.config.paths.expose_potentially_failed;
-        self.paths
-            .contains(id)
-            .then(|| self.paths[id].stats(exposed))
+        self.paths.contains(id).then(|| self.paths[id].stats())
     }
 
     /// Bytes of messages in the send buffer, outstanding ones included.
@@ -125,7 +122,8 @@ impl Association {
             send_buffer_bytes: self.sender.buffered_bytes(),
             receive_buffer_bytes: self.receiver.buffered_bytes(),
             receivable_messages: self.receiver.receivable(),
-            primary: (self.paths.len() > 0).then(|| self.paths.current()),
+            primary: Some(self.paths.primary()).filter(|id| self.paths.contains(*id)),
+            current: (self.paths.len() > 0).then(|| self.paths.current()),
             error_count: self.liveness.errors(),
             extensions: self.extensions,
             peer_adaptation_layer: self.peer_adaptation_layer,

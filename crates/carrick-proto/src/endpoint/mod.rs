@@ -362,7 +362,7 @@ impl Endpoint {
         self.registry.get(id)?.thresholds(path)
     }
 
-    /// Sets whether events and statistics expose the potentially failed state of paths: socket option
+    /// Sets whether events expose the potentially failed state of paths to the program: socket option
     /// `SCTP_EXPOSE_POTENTIALLY_FAILED_STATE` of RFC 7829, section 7.3. The current value is
     /// [`crate::PathConfig::expose_potentially_failed`] in [`Self::association_config`].
     ///

@@ -15,6 +15,9 @@ pub(crate) enum PathChange {
     PotentiallyFailed,
     /// The path is active and not potentially failed again.
     Recovered,
+    /// The path became potentially failed, or is no longer, in an association that does not expose that
+    /// state to the program.
+    Unexposed { potentially_failed: bool },
 }
 
 impl Path {
@@ -72,8 +75,12 @@ impl Path {
         if suspected {
             self.heartbeat.request_unless_awaited();
         }
-        if !changed || !config.paths.expose_potentially_failed {
+        if !changed {
             None
+        } else if !config.paths.expose_potentially_failed {
+            (suspected || self.active).then_some(PathChange::Unexposed {
+                potentially_failed: suspected,
+            })
         } else if suspected {
             Some(PathChange::PotentiallyFailed)
         } else {
@@ -91,8 +98,13 @@ impl Path {
         self.error_count = 0;
         if self.potentially_failed {
             self.leave_potentially_failed(now, config, random);
-            let exposed = config.paths.expose_potentially_failed;
-            exposed.then_some(PathChange::Recovered)
+            Some(if config.paths.expose_potentially_failed {
+                PathChange::Recovered
+            } else {
+                PathChange::Unexposed {
+                    potentially_failed: false,
+                }
+            })
         } else if !self.active {
             self.active = true;
             self.restart_mtu_discovery();

@@ -68,9 +68,22 @@ pub struct PathStatus {
     pub confirmed: bool,
     /// The error counter has not exceeded Path.Max.Retrans (section 8.2).
     pub active: bool,
-    /// Active, but the error counter has exceeded PotentiallyFailed.Max.Retrans (RFC 7829). Not
-    /// shown if the association keeps it to itself.
+    /// Active, but the error counter has exceeded PotentiallyFailed.Max.Retrans (RFC 7829). Statistics
+    /// show it also if the association does not expose the state to the program
+    /// ([`crate::PathConfig::expose_potentially_failed`]).
     pub potentially_failed: bool,
+}
+
+impl PathStatus {
+    /// Returns the name of the state, as logs and metrics have it.
+    pub const fn name(&self) -> &'static str {
+        match (self.confirmed, self.active, self.potentially_failed) {
+            (false, ..) => "unconfirmed",
+            (true, false, _) => "inactive",
+            (true, true, true) => "potentially-failed",
+            (true, true, false) => "active",
+        }
+    }
 }
 
 /// State of a path. Other modules change it through its methods only.
@@ -553,17 +566,18 @@ impl Path {
         }
     }
 
-    /// State and counters; that it is potentially failed is shown only if `exposed`.
-    pub(crate) fn stats(&self, exposed: bool) -> PathStats {
+    /// State and counters.
+    pub(crate) fn stats(&self) -> PathStats {
         PathStats {
             id: self.id,
             remote: self.remote,
             encapsulation: self.encapsulation,
             local: self.local,
+            selected: self.selected,
             status: PathStatus {
                 confirmed: self.confirmed,
                 active: self.active,
-                potentially_failed: self.potentially_failed && exposed,
+                potentially_failed: self.potentially_failed,
             },
             cwnd: self.congestion.window(),
             ssthresh: self.congestion.ssthresh(),

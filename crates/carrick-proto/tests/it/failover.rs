@@ -3,8 +3,8 @@
 use crate::common;
 
 use carrick_proto::{
-    AssociationConfig, AssociationId, CloseReason, Event, OperationError, PathId, PathThresholds,
-    SendOptions,
+    AssociationConfig, AssociationId, CloseReason, Event, EventReport, OperationError, PathId,
+    PathThresholds, SendOptions,
 };
 use carrick_wire::ChunkType;
 use common::*;
@@ -352,7 +352,7 @@ fn of_pf_paths_the_one_with_fewest_errors_is_used() {
         w.send(0, a, 0, pattern(100));
         w.run(ms(100));
         let errors = [0, 1].map(|p| w.path(0, a, p).error_count);
-        let current = w.stats(0, a).primary.expect("a path");
+        let current = w.stats(0, a).current.expect("a path");
         let suspects = [0, 1].map(|p| w.path(0, a, p).status.potentially_failed);
         if suspects == [true, true] {
             let other = usize::from(1 - current.0);
@@ -373,7 +373,7 @@ fn of_pf_paths_the_one_with_fewest_errors_is_used() {
         700,
         "all arrive over the one that is back"
     );
-    assert_eq!(w.stats(0, a).primary, Some(SECOND));
+    assert_eq!(w.stats(0, a).current, Some(SECOND));
 }
 
 /// RFC 7829, section 3.2
@@ -471,11 +471,11 @@ fn primary_switchover_is_permanent() {
     w.unblock(addresses(1)[0]);
     talk(&mut w, a, 10);
     assert!(!w.path(0, a, 0).status.potentially_failed);
-    assert_eq!(w.stats(0, a).primary, Some(SECOND), "no switchback");
+    assert_eq!(w.stats(0, a).current, Some(SECOND), "no switchback");
     // The former primary is an alternate like any other.
     w.block(addresses(1)[1]);
     talk(&mut w, a, 2);
-    assert_eq!(w.stats(0, a).primary, Some(FIRST));
+    assert_eq!(w.stats(0, a).current, Some(FIRST));
 }
 
 /// RFC 7829, section 5
@@ -487,12 +487,12 @@ fn primary_switchover_follows_potential_failure() {
     w.events(0);
     w.block(addresses(1)[0]);
     talk(&mut w, a, 2);
-    assert_eq!(w.stats(0, a).primary, Some(SECOND));
+    assert_eq!(w.stats(0, a).current, Some(SECOND));
     assert!(!w.events(0).contains(&Event::PrimarySwitchover(SECOND)));
     w.unblock(addresses(1)[0]);
     talk(&mut w, a, 5);
     assert_eq!(
-        w.stats(0, a).primary,
+        w.stats(0, a).current,
         Some(FIRST),
         "the primary returned before the switchover"
     );
@@ -522,7 +522,7 @@ fn primary_switchover_works_without_pf() {
         w.unblock(addresses(1)[0]);
         talk(&mut w, a, 100);
         assert!(w.path(0, a, 0).status.active);
-        assert_eq!(w.stats(0, a).primary, Some(SECOND));
+        assert_eq!(w.stats(0, a).current, Some(SECOND));
     }
 }
 
@@ -585,7 +585,7 @@ fn contradicting_thresholds_are_refused() {
 
 /// RFC 7829, section 7.3
 #[test]
-fn the_pf_state_can_be_hidden_from_the_user() {
+fn the_pf_state_is_not_exposed_to_the_program() {
     let (mut w, a, _) = with_pf(Some(0)).connected();
     let now = w.now;
     w.ends[0]
@@ -593,11 +593,120 @@ fn the_pf_state_can_be_hidden_from_the_user() {
         .unwrap();
     w.block(addresses(1)[0]);
     talk(&mut w, a, 2);
-    assert!(!w.path(0, a, 0).status.potentially_failed);
-    assert_eq!(w.events(0), [Event::PrimaryChanged(SECOND)]);
+    let unexposed = |potentially_failed| Event::UnexposedPathChange {
+        path: FIRST,
+        potentially_failed,
+    };
+    assert_eq!(
+        w.events(0),
+        [unexposed(true), Event::PrimaryChanged(SECOND)]
+    );
     w.unblock(addresses(1)[0]);
     talk(&mut w, a, 10);
-    assert_eq!(w.events(0), [Event::PrimaryChanged(FIRST)]);
+    assert_eq!(
+        w.events(0),
+        [unexposed(false), Event::PrimaryChanged(FIRST)]
+    );
+}
+
+/// Statistics are those of the operator: the state and the error count of a path from its first timeout,
+/// whatever is exposed to the program, and the primary path beside the one in use.
+#[test]
+fn statistics_show_a_potentially_failed_path() {
+    for exposed in [true, false] {
+        let mut w = with_pf(Some(0));
+        w.config.paths.expose_potentially_failed = exposed;
+        let (a, _) = w.connect();
+        w.run(secs(1));
+        w.block(addresses(1)[0]);
+        w.send(0, a, 0, pattern(100));
+        assert!(w.run_until(secs(2), |w| w.path(0, a, 0).error_count == 1));
+        let path = w.path(0, a, 0);
+        assert!(path.status.potentially_failed && path.status.active);
+        assert_eq!(path.selected, path.local);
+        let stats = w.stats(0, a);
+        assert_eq!((stats.primary, stats.current), (Some(FIRST), Some(SECOND)));
+        w.unblock(addresses(1)[0]);
+        assert!(w.run_until(secs(10), |w| w.path(0, a, 0).error_count == 0));
+        assert!(!w.path(0, a, 0).status.potentially_failed);
+        assert_eq!(w.stats(0, a).current, Some(FIRST));
+    }
+}
+
+/// The lines are the same whether the program gets the events or not.
+#[test]
+fn reports_have_the_state_of_the_path() {
+    for exposed in [true, false] {
+        let mut w = with_pf(Some(0));
+        w.config.paths.expose_potentially_failed = exposed;
+        let (a, _) = w.connect();
+        w.run(secs(1));
+        w.events(0);
+        let mut lines = Vec::new();
+        for blocked in [true, false] {
+            if blocked {
+                w.block(addresses(1)[0]);
+            } else {
+                w.unblock(addresses(1)[0]);
+            }
+            // Each event is reported with the state at its time.
+            for _ in 0..200 {
+                w.send(0, a, 0, pattern(100));
+                w.run(ms(10));
+                let paths: Vec<_> = w.ends[0].paths(a).collect();
+                let stats = w.stats(0, a);
+                let report = |event: &Event| EventReport::new(event, &paths, Some(&stats));
+                let events = w.events(0);
+                lines.extend(events.iter().filter_map(report).map(|r| r.to_string()));
+            }
+        }
+        let path = |number: usize| format!("{} -> {}", addresses(0)[number], addresses(1)[number]);
+        let (first, second) = (path(0), path(1));
+        assert_eq!(
+            lines,
+            [
+                format!("path {first} is potentially failed: error count 1"),
+                format!("path {second} carries new data, the primary path is {first}"),
+                format!("path {first} is active again"),
+                format!("path {first}, the primary path, carries new data"),
+            ]
+        );
+    }
+}
+
+#[test]
+fn reports_have_the_selected_source() {
+    let (w, a, _) = with_pf(Some(0)).connected();
+    let mut path = w.path(0, a, 0);
+    let (own, other) = (addresses(0)[0], addresses(0)[1]);
+    let to = path.remote;
+    let report = |path: &carrick_proto::PathStats, event: Event| {
+        let report = EventReport::new(&event, &[*path], None);
+        report.expect("a report").text
+    };
+    path.error_count = 6;
+    assert_eq!(
+        report(&path, Event::PathFailed(FIRST)),
+        format!("path to {to} is inactive: error count 6")
+    );
+    path.local = Some(other);
+    assert_eq!(
+        report(&path, Event::PathLocalAddressChanged(FIRST)),
+        format!(
+            "path {other} -> {to} has a new source address, the routes select {own}: error count 6"
+        )
+    );
+    path.selected = Some(other);
+    assert_eq!(
+        report(&path, Event::PathLocalAddressChanged(FIRST)),
+        format!("path {other} -> {to} has a new source address: error count 6")
+    );
+    let removed = Event::PathFailed(PathId(9));
+    assert_eq!(EventReport::new(&removed, &[path], None), None);
+    assert_eq!(
+        EventReport::new(&Event::MessageReceived, &[path], None),
+        None
+    );
 }
 
 /// RFC 9260, section 6.2

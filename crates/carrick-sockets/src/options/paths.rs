@@ -504,7 +504,7 @@ impl Sockets {
         let path = self.path(socket, Some(association), prim.address)?;
         let path = path.ok_or(Errno::EINVAL)?.id;
         let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
-        let before = core.association_stats(core_id).and_then(|s| s.primary);
+        let before = core.association_stats(core_id).and_then(|s| s.current);
         core.set_primary(now, core_id, path).map_err(operation)?;
         self.refresh_peer(association);
         if before != Some(path) {
@@ -600,7 +600,7 @@ impl Sockets {
             (Some(path), _) => path.encapsulation,
             (None, Some(id)) => {
                 let (core, core_id) = self.core_ref(id).ok_or(Errno::EINVAL)?;
-                let primary = core.association_stats(core_id).and_then(|s| s.primary);
+                let primary = core.association_stats(core_id).and_then(|s| s.current);
                 let mut paths = core.paths(core_id);
                 let path = paths.find(|path| Some(path.id) == primary);
                 path.and_then(|path| path.encapsulation)

@@ -31,7 +31,7 @@ impl Sockets {
         let stats = core.association_stats(core_id).ok_or(Errno::EINVAL)?;
         let config = core.association_config(core_id).ok_or(Errno::EINVAL)?;
         let mut paths = core.paths(core_id);
-        let primary = paths.find(|path| Some(path.id) == stats.primary);
+        let primary = paths.find(|path| Some(path.id) == stats.current);
         let primary = primary.ok_or(Errno::EINVAL)?;
         let header = if stats.extensions.interleaving {
             I_DATA_HEADER
@@ -79,10 +79,14 @@ impl Sockets {
     fn paddrinfo(&self, socket: &Socket, id: AssocId, path: &PathStats) -> PaddrInfo {
         let number = self.associations.get(&id).map_or(0, |a| a.peer.port());
         let status = path.status;
+        let core = self.core_ref(id);
+        let config = core.and_then(|(core, core_id)| core.association_config(core_id));
+        // RFC 7829, section 7.3
+        let is_exposed = config.is_some_and(|config| config.paths.expose_potentially_failed);
         let state = match (status.confirmed, status.active) {
             (false, _) => SCTP_UNCONFIRMED,
             (true, false) => SCTP_INACTIVE,
-            (true, true) if status.potentially_failed => SCTP_PF,
+            (true, true) if status.potentially_failed && is_exposed => SCTP_PF,
             (true, true) => SCTP_ACTIVE,
         };
         PaddrInfo {

@@ -15,6 +15,7 @@ mod one_to_many;
 mod options;
 mod random;
 mod readiness;
+mod reports;
 mod send_memory;
 mod statistics;
 mod traffic_class;

@@ -187,8 +187,8 @@ impl SendHalf {
             .await
     }
 
-    /// Shows or hides the potentially failed state of paths in notifications and [`Self::paths`]
-    /// (`SCTP_EXPOSE_POTENTIALLY_FAILED_STATE`, RFC 7829 section 7.3).
+    /// Sets whether notifications expose the potentially failed state of paths
+    /// (`SCTP_EXPOSE_POTENTIALLY_FAILED_STATE`, RFC 7829 section 7.3). [`Self::paths`] shows it in any case.
     ///
     /// # Errors
     /// The association has ended.

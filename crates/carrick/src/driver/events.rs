@@ -54,6 +54,8 @@ impl Driver {
             Event::PathConfirmed(path)
             | Event::PathRecovered(path)
             | Event::PathLocalAddressChanged(path) => self.fit_paths(id, |p| p.id == path, now),
+            // The program has asked not to see it.
+            Event::UnexposedPathChange { .. } => return,
             _ => {}
         }
         let restarted = matches!(event, Event::Restarted);

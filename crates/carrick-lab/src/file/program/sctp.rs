@@ -160,7 +160,7 @@ impl SctpProgram {
         }
         let primary = endpoint
             .association_stats(id)
-            .and_then(|stats| stats.primary);
+            .and_then(|stats| stats.current);
         session.state.primary = primary;
         session.state.ready = true;
         if self.signaling.is_some() {

@@ -94,7 +94,7 @@ impl Party {
         met(&mut seen.nr_sacks, counters.nr_sacks_received > 0);
         met(&mut seen.unchecked, extensions.zero_checksum);
         met(&mut seen.probed, counters.tail_loss_probes > 0);
-        let primary = stats.primary.and_then(|path| endpoint.path_stats(id, path));
+        let primary = stats.current.and_then(|path| endpoint.path_stats(id, path));
         let found =
             primary.and_then(|path| path.mtu_discovery) == Some(PathMtuState::SearchComplete);
         met(&mut seen.searched, found);

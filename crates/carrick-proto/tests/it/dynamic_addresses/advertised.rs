@@ -176,7 +176,7 @@ fn advised_by_init_ack(
 fn a_primary_in_init_ack_is_advice_to_the_client() {
     let second = SECOND;
     let (mut w, puppet, id) = advised_by_init_ack(|both| both.to_vec(), second);
-    assert_eq!(w.stats(0, id).primary, Some(PathId(1)));
+    assert_eq!(w.stats(0, id).current, Some(PathId(1)));
     w.send(0, id, 0, pattern(10));
     assert_eq!(puppet.receive(&mut w)[0].to(), second);
 }

@@ -379,7 +379,7 @@ fn the_peer_follows_set_primary_address() {
         .set_peer_primary(w.now, a, addresses(0)[1])
         .expect("ask");
     w.run(secs(1));
-    assert_eq!(w.stats(1, b).primary, Some(PathId(1)));
+    assert_eq!(w.stats(1, b).current, Some(PathId(1)));
     let reported = AddressEvent::PreferenceAccepted(addresses(0)[1]);
     assert!(address_events(&mut w, 0).contains(&reported));
     assert_eq!(

@@ -122,7 +122,7 @@ fn moves_when_confirmed(policies: Policies, lost: &[(usize, ChunkType)]) {
     );
     let path = known(&w).expect("a path");
     assert_eq!(path.ssthresh, usize::MAX);
-    assert_eq!(w.stats(1, b).primary, Some(path.id));
+    assert_eq!(w.stats(1, b).current, Some(path.id));
     let to_new: Vec<(_, Vec<Tsn>)> = w.log[begun..]
         .iter()
         .filter(|p| p.from == 1 && p.to() == new && p.has(ChunkType::DATA))
@@ -187,7 +187,7 @@ fn a_working_old_address_moves_its_data_once() {
     let expected: Vec<usize> = (0..200).map(|n| 1300 + n).collect();
     assert_eq!(w.receive_lengths(0, a), expected);
     assert_eq!(w.stats(1, b).counters.t3_expirations, 0);
-    assert_eq!(w.stats(1, b).primary, Some(PathId(1)));
+    assert_eq!(w.stats(1, b).current, Some(PathId(1)));
 }
 
 /// RFC 5061, section 5.4

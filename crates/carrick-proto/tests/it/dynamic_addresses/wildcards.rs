@@ -131,10 +131,10 @@ fn a_lost_address_is_deleted_by_wildcard() {
     assert_eq!(asconf_sources(&w), [old]);
     w.ends[0].set_peer_primary(w.now, a, stays).expect("ask");
     w.run(secs(5));
-    let primary = w.stats(1, b).primary.expect("a primary");
+    let primary = w.stats(1, b).current.expect("a primary");
     w.ends[0].set_peer_primary(w.now, a, old).expect("ask");
     w.run(secs(5));
-    assert_ne!(w.stats(1, b).primary, Some(primary));
+    assert_ne!(w.stats(1, b).current, Some(primary));
     assert_unlisted(&w);
     transfer(&mut w, a, b);
 }

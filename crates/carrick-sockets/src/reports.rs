@@ -1,0 +1,158 @@
+//! Events of associations and paths for the operator: counters, and reports for a log. They do not depend
+//! on what a program subscribes to or exposes.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use carrick_proto::{CloseReason, Event, EventReport, PathStats, ReportKind, portable_struct};
+
+use crate::association::AssocId;
+use crate::sockets::Sockets;
+
+/// Reports that wait for the log.
+const MAX_REPORTS: usize = 1024;
+
+/// Report of an event of an association. `Display` writes it in one line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct AssociationReport {
+    /// Association identifier.
+    pub association: AssocId,
+    /// Local address that its packets have now; `None` for one that the host chooses.
+    pub local: Option<IpAddr>,
+    /// Local SCTP port.
+    pub local_port: u16,
+    /// Address to which new data goes, and SCTP port of the peer.
+    pub peer: SocketAddr,
+    /// The association was established before.
+    pub was_established: bool,
+    /// The event.
+    pub event: EventReport,
+}
+
+impl fmt::Display for AssociationReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            association,
+            local,
+            local_port,
+            peer,
+            event,
+            ..
+        } = self;
+        write!(f, "association {association}, ")?;
+        match local {
+            Some(ip) => write!(f, "{}", SocketAddr::new(*ip, *local_port))?,
+            None => write!(f, "*:{local_port}")?,
+        }
+        write!(f, " with {peer}: {event}")?;
+        if event.kind == ReportKind::Ended && !self.was_established {
+            f.write_str(", it was not established")?;
+        }
+        Ok(())
+    }
+}
+
+/// Counters of events of paths and of ends of associations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct EventCounters {
+    /// Events of paths, in the order of [`ReportKind::OF_PATHS`].
+    pub paths: [u64; ReportKind::OF_PATHS.len()],
+    /// Ends of associations, set-ups that failed included, in the order of [`CloseReason::NAMES`].
+    pub ends: [u64; CloseReason::NAMES.len()],
+}
+
+portable_struct! { EventCounters { paths, ends } }
+
+impl EventCounters {
+    fn count(&mut self, kind: ReportKind, event: &Event) {
+        let place = ReportKind::OF_PATHS.iter().position(|of| *of == kind);
+        let counter = match (event, place) {
+            (Event::Closed(reason), _) => self.ends.get_mut(reason.index()),
+            (_, Some(place)) => self.paths.get_mut(place),
+            (_, None) => None,
+        };
+        if let Some(counter) = counter {
+            *counter += 1;
+        }
+    }
+}
+
+impl std::ops::AddAssign for EventCounters {
+    fn add_assign(&mut self, other: Self) {
+        let Self { paths, ends } = other;
+        let of_paths = self.paths.iter_mut().zip(paths);
+        for (sum, count) in of_paths.chain(self.ends.iter_mut().zip(ends)) {
+            *sum += count;
+        }
+    }
+}
+
+/// Reports for a log.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    /// A log takes the reports.
+    is_on: bool,
+    queue: VecDeque<AssociationReport>,
+    /// Number of reports for which the queue had no room.
+    dropped: u64,
+}
+
+impl Sockets {
+    /// Reports events of associations from now on: [`Self::poll_report`] returns them.
+    pub fn report_events(&mut self) {
+        self.reports.is_on = true;
+    }
+
+    /// Returns the next report. At most 1,024 wait; further ones are dropped.
+    pub fn poll_report(&mut self) -> Option<AssociationReport> {
+        self.reports.queue.pop_front()
+    }
+
+    /// Returns the number of reports that were dropped since the last call.
+    pub fn take_dropped_reports(&mut self) -> u64 {
+        std::mem::take(&mut self.reports.dropped)
+    }
+
+    /// Counts an event of an association, and queues its report.
+    pub(crate) fn report(&mut self, id: AssocId, event: &Event) {
+        let Some(kind) = ReportKind::of(event) else {
+            return;
+        };
+        self.removed.events.count(kind, event);
+        if !self.reports.is_on {
+            return;
+        }
+        if self.reports.queue.len() >= MAX_REPORTS {
+            self.reports.dropped += 1;
+            return;
+        }
+        let report = self.report_of(id, event);
+        if let (Some(report), Some(association)) = (&report, self.associations.get_mut(&id)) {
+            association.reported_source = report.local;
+        }
+        self.reports.queue.extend(report);
+    }
+
+    fn report_of(&self, id: AssocId, event: &Event) -> Option<AssociationReport> {
+        let association = self.associations.get(&id)?;
+        let port = self.ports.get(&association.port)?;
+        let stats = port.core.association_stats(association.core);
+        let paths: Vec<PathStats> = port.core.paths(association.core).collect();
+        let current = stats.as_ref().and_then(|stats| stats.current);
+        let current = paths.iter().find(|path| Some(path.id) == current);
+        let peer = current.map_or(association.peer.ip(), |path| path.remote);
+        Some(AssociationReport {
+            association: id,
+            local: current
+                .and_then(|path| path.local)
+                .or(association.reported_source),
+            local_port: port.number,
+            peer: SocketAddr::new(peer, association.peer.port()),
+            was_established: association.is_established,
+            event: EventReport::new(event, &paths, stats.as_ref())?,
+        })
+    }
+}

@@ -1,0 +1,194 @@
+//! Paths and associations as the operator sees them, beside what their programs see.
+
+use carrick_proto::{CloseReason, PathStats, ReportKind};
+use carrick_sockets::OverviewSubject;
+use carrick_sockets::linux::*;
+
+use crate::world::*;
+
+/// Returns the paths of the only association of host A.
+fn paths(w: &mut World) -> Vec<PathStats> {
+    let mut rows = w.look(A).overview(None);
+    let found = rows.find_map(|row| match row.subject {
+        OverviewSubject::Association { paths, .. } => Some(paths),
+        OverviewSubject::Socket { .. } => None,
+    });
+    found.expect("an association")
+}
+
+fn lines(w: &mut World, host: usize) -> Vec<String> {
+    let sockets = w.look(host);
+    let reports = std::iter::from_fn(|| sockets.poll_report());
+    reports.map(|report| report.to_string()).collect()
+}
+
+/// Returns the number of events of paths and of ends, by their names.
+fn counts(w: &mut World, host: usize) -> Vec<(&'static str, u64)> {
+    let events = w.look(host).statistics().counters.events;
+    let paths = ReportKind::OF_PATHS.map(ReportKind::name);
+    let paths = paths.into_iter().zip(events.paths);
+    let ends = CloseReason::NAMES.into_iter().zip(events.ends);
+    paths.chain(ends).filter(|(_, count)| *count > 0).collect()
+}
+
+/// RFC 7829, section 7.3: the option is about what the program sees.
+#[test]
+fn the_operator_sees_a_potentially_failed_path() {
+    for exposed in [1, 2] {
+        let mut w = World::new();
+        w.keep_sockets();
+        let b = w.one_to_one(B);
+        let any = format!("0.0.0.0:{PORT}").parse().unwrap();
+        w.look(B).bind(b, any).unwrap();
+        w.on(B, |s, _| s.listen(b, 5)).unwrap();
+        for host in [A, B] {
+            w.look(host).report_events();
+        }
+        let a = w.one_to_one(A);
+        let value = AssocValue {
+            value: exposed,
+            ..AssocValue::default()
+        };
+        w.set(A, a, SCTP_EXPOSE_POTENTIALLY_FAILED_STATE, &value)
+            .unwrap();
+        w.subscribe(A, a, &[SCTP_PEER_ADDR_CHANGE]);
+        w.connect(a, at(B, PORT)).unwrap_err();
+        w.run(secs(10));
+        w.recv_all(A, a);
+        let (own, other) = ([ip(A, 0), ip(A, 1)], [ip(B, 0), ip(B, 1)]);
+        let port = w.look(A).local_address(a).unwrap().port();
+        let begin = format!(
+            "association 3, {}:{port} with {}:{PORT}: ",
+            own[0], other[0]
+        );
+        let on_first = format!("path {} -> {}", own[0], other[0]);
+        let on_second = format!("path {} -> {}", own[1], other[1]);
+        assert_eq!(
+            lines(&mut w, A),
+            [format!(
+                "{begin}established by this host: {on_first}, {on_second}"
+            )]
+        );
+        w.set_link(0, false);
+        w.send(A, a, b"x").unwrap();
+        // One timeout.
+        w.run(ms(1900));
+        let moved = format!(
+            "association 3, {}:{port} with {}:{PORT}: ",
+            own[1], other[1]
+        );
+        assert_eq!(
+            lines(&mut w, A),
+            [
+                format!("{moved}{on_first} is potentially failed: error count 1"),
+                format!(
+                    "{moved}{on_second} carries new data, the primary path is {}",
+                    &on_first[5..]
+                ),
+            ]
+        );
+        let path = paths(&mut w)[0];
+        assert!(path.status.potentially_failed && path.status.active);
+        assert_eq!(path.error_count, 1);
+        assert_eq!(w.look(A).statistics().paths.potentially_failed, 1);
+        // The program.
+        let asked = PaddrInfo {
+            address: at(B, PORT).into(),
+            ..PaddrInfo::default()
+        };
+        let seen = w.get(A, a, SCTP_GET_PEER_ADDR_INFO, &asked).unwrap().state;
+        let notified = w.recv_all(A, a).len();
+        if exposed == 2 {
+            assert_eq!((seen, notified), (SCTP_PF, 1));
+        } else {
+            assert_eq!((seen, notified), (SCTP_ACTIVE, 0));
+        }
+        w.set_link(0, true);
+        w.run(secs(10));
+        assert_eq!(
+            lines(&mut w, A),
+            [
+                format!("{begin}{on_first} is active again"),
+                format!("{begin}{on_first}, the primary path, carries new data"),
+            ]
+        );
+        w.on(A, |s, now| s.close(now, a)).unwrap();
+        w.run(secs(1));
+        assert_eq!(
+            lines(&mut w, A),
+            [format!("{begin}ended: SHUTDOWN COMPLETE")]
+        );
+        assert_eq!(
+            counts(&mut w, A),
+            [
+                ("potentially-failed", 1),
+                ("recovered", 1),
+                ("current-changed", 2),
+                ("shutdown", 1)
+            ]
+        );
+        let of_peer = lines(&mut w, B);
+        assert!(
+            of_peer[0].contains(": established by the peer: path "),
+            "{of_peer:?}"
+        );
+        assert!(
+            of_peer[1].ends_with(": ended: SHUTDOWN COMPLETE"),
+            "{of_peer:?}"
+        );
+    }
+}
+
+#[test]
+fn a_refused_set_up_is_reported() {
+    let mut w = World::new();
+    w.keep_sockets();
+    w.look(A).report_events();
+    let a = w.one_to_one(A);
+    w.connect(a, at(B, PORT)).unwrap_err();
+    w.run(secs(1));
+    let [line] = &lines(&mut w, A)[..] else {
+        panic!("one line");
+    };
+    assert!(
+        line.contains(": ended: ABORT received: ") && line.ends_with(", it was not established"),
+        "{line}"
+    );
+    assert_eq!(counts(&mut w, A), [("aborted-by-peer", 1)]);
+}
+
+/// Without a log, nothing waits for one.
+#[test]
+fn reports_are_bounded() {
+    let mut w = World::new();
+    w.keep_sockets();
+    let refused = |w: &mut World, count| {
+        for _ in 0..count {
+            let a = w.one_to_one(A);
+            w.connect(a, at(B, PORT)).unwrap_err();
+            w.run(ms(100));
+            w.on(A, |s, now| s.close(now, a)).unwrap();
+        }
+    };
+    refused(&mut w, 1);
+    assert!(lines(&mut w, A).is_empty());
+    w.look(A).report_events();
+    refused(&mut w, 1030);
+    assert_eq!(lines(&mut w, A).len(), 1024);
+    assert_eq!(w.look(A).take_dropped_reports(), 6);
+    assert_eq!(w.look(A).take_dropped_reports(), 0);
+    assert_eq!(counts(&mut w, A), [("aborted-by-peer", 1031)]);
+}
+
+#[test]
+fn a_wildcard_address_is_listed() {
+    let mut w = World::new();
+    let all = w.one_to_one(B);
+    let any = format!("0.0.0.0:{PORT}").parse().unwrap();
+    w.look(B).bind(all, any).unwrap();
+    let single = w.one_to_one(B);
+    w.look(B).bind(single, at(B, PORT + 1)).unwrap();
+    let rows = w.look(B).overview(None);
+    let bound: Vec<_> = rows.map(|row| (row.bound, row.local.len())).collect();
+    assert_eq!(bound, [(vec![any], 2), (vec![at(B, PORT + 1)], 1)]);
+}
