@@ -8,6 +8,7 @@ mod cat;
 mod cpu;
 #[cfg(target_os = "linux")]
 mod daemon;
+mod demo;
 mod endpoint;
 #[cfg(target_os = "linux")]
 mod executable;
@@ -60,6 +61,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Arguments),
     Reproduce(reproduce::Arguments),
     Perf(perf::Arguments),
     #[cfg(target_os = "linux")]
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         },
     };
     let done = match cli.command {
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Perf(arguments) => perf::run(&arguments),
         #[cfg(target_os = "linux")]
