@@ -8,6 +8,7 @@ mod cat;
 mod cpu;
 #[cfg(target_os = "linux")]
 mod daemon;
+mod demo;
 mod endpoint;
 mod event_reports;
 #[cfg(target_os = "linux")]
@@ -62,6 +63,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Arguments),
     Reproduce(reproduce::Arguments),
     Perf(perf::Arguments),
     #[cfg(target_os = "linux")]
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
         },
     };
     let done = match cli.command {
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Perf(arguments) => perf::run(&arguments),
         #[cfg(target_os = "linux")]

@@ -10,6 +10,7 @@ mod capture;
 mod cat;
 #[cfg(target_os = "linux")]
 mod containers;
+mod demo;
 #[cfg(target_os = "linux")]
 mod handover;
 #[cfg(target_os = "linux")]
