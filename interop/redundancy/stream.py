@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Message stream in both directions on a socket of the system: SCTP's one-to-one style, or MPTCP.
+
+    stream.py sctp|mptcp listen PORT --count N [--size BYTES] [--interval-ms MS]
+    stream.py sctp|mptcp connect ADDR PORT --count N [--size BYTES] [--interval-ms MS]
+
+Each side sends one message at each interval, with its number. What the stack does not accept at once is queued. JSON lines on
+standard output (README.md, "The table of redundancy"); times are those of the host's clock in s.
+"""
+
+import argparse
+import collections
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+
+IPPROTO_MPTCP = 262
+SCTP_NODELAY, SCTP_SOCKOPT_BINDX_ADD = 3, 100
+# Seconds until a connection is tried again, and between two outputs of arrivals and of states.
+RETRY, OUTPUT, LOOK = 0.2, 0.25, 0.25
+CONNECT_TIME = 60
+STATES = {"0": "inactive", "1": "potentially-failed", "2": "active", "3": "unconfirmed"}
+
+lock = threading.Lock()
+
+
+def emit(event, **fields):
+    with lock:
+        print(json.dumps({"event": event, "t": round(time.time(), 4), **fields}), flush=True)
+
+
+def linux_paths():
+    """Returns the states of the paths of the kernel's SCTP, by the address of the peer."""
+    try:
+        with open("/proc/net/sctp/remaddr", encoding="ascii") as file:
+            names, *rows = [line.split() for line in file]
+    except (OSError, ValueError):
+        return None
+    column = names.index("STATE") if "STATE" in names else -1
+    return {row[0]: STATES.get(row[column], row[column]) for row in rows if len(row) > column}
+
+
+def watch_paths():
+    """Prints the states of the kernel's paths when they change."""
+    last = None
+    while True:
+        if (paths := linux_paths()) not in (None, last):
+            emit("paths", paths=paths)
+            last = paths
+        time.sleep(LOOK)
+
+
+def sockaddr(address, port):
+    return struct.pack("=H", socket.AF_INET) + struct.pack(">H", port) + socket.inet_aton(address) + bytes(8)
+
+
+class Stream:
+    """One side of the stream."""
+
+    def __init__(self, options):
+        self.options = options
+        self.is_sctp = options.protocol == "sctp"
+        self.arrivals, self.rest = [], b""
+        self.queue = collections.deque()
+        self.sent = self.numbered = 0
+        self.flushed = 0.0
+
+    def open(self):
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP if self.is_sctp else IPPROTO_MPTCP)
+        if not self.is_sctp:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return made
+
+    def no_delay(self, made):
+        if self.is_sctp:
+            made.setsockopt(socket.IPPROTO_SCTP, SCTP_NODELAY, 1)
+        else:
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def listen(self):
+        listener = self.open()
+        listener.bind(("0.0.0.0", self.options.port))
+        listener.listen(8)
+        emit("ready")
+        accepted, _ = listener.accept()
+        return accepted, listener
+
+    def connect(self):
+        emit("ready")
+        deadline = time.monotonic() + CONNECT_TIME
+        while True:
+            made = self.open()
+            try:
+                made.connect((self.options.address, self.options.port))
+                return made, None
+            except OSError as problem:
+                made.close()
+                if time.monotonic() > deadline:
+                    emit("end", reason=f"connect: {problem.strerror}")
+                    sys.exit(1)
+            time.sleep(RETRY)
+
+    def run(self):
+        """Sends and receives until the association ends."""
+        made, _listener = self.listen() if self.options.role == "listen" else self.connect()
+        self.no_delay(made)
+        made.setblocking(False)
+        emit("up")
+        start = time.monotonic()
+        while True:
+            now = time.monotonic()
+            interval = self.options.interval_ms / 1e3
+            while self.numbered < self.options.count and start + self.numbered * interval <= now:
+                self.queue.append(struct.pack("!Q", self.numbered) + bytes(self.options.size - 8))
+                self.numbered += 1
+            reason = self.write(made)
+            self.flush(now)
+            wait = OUTPUT
+            if self.numbered < self.options.count:
+                wait = min(wait, max(0, start + self.numbered * interval - time.monotonic()))
+            # A blocked writer tries again at the next message.
+            readable, _, _ = select.select([made], [], [], wait)
+            if readable:
+                reason = self.read(made) or reason
+            if reason:
+                self.flush(now, True)
+                emit("end", reason=reason, sent=self.sent)
+                return
+
+    def write(self, made):
+        """Sends what is queued. Returns the reason if the association has ended."""
+        while self.queue:
+            try:
+                size = made.send(self.queue[0], socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                return None
+            except OSError as problem:
+                return os.strerror(problem.errno)
+            if size < len(self.queue[0]):
+                self.queue[0] = self.queue[0][size:]
+                continue
+            self.queue.popleft()
+            self.sent += 1
+            if self.sent == self.options.count:
+                emit("sent", count=self.sent)
+        return None
+
+    def read(self, made):
+        """Receives what has arrived. Returns the reason if the association has ended."""
+        while True:
+            try:
+                data = made.recv(65536)
+            except BlockingIOError:
+                return None
+            except OSError as problem:
+                return os.strerror(problem.errno)
+            if not data:
+                return "closed by the peer"
+            self.rest += data
+            while len(self.rest) >= self.options.size:
+                self.arrivals.append((struct.unpack_from("!Q", self.rest)[0], round(time.time(), 4)))
+                self.rest = self.rest[self.options.size :]
+
+    def flush(self, now, at_once=False):
+        if self.arrivals and (at_once or now - self.flushed >= OUTPUT):
+            emit("arrived", messages=self.arrivals)
+            self.arrivals, self.flushed = [], now
+
+
+def main():
+    top = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    top.add_argument("protocol", choices=["sctp", "mptcp"])
+    roles = top.add_subparsers(dest="role", required=True)
+    for role in ("listen", "connect"):
+        options = roles.add_parser(role)
+        if role == "connect":
+            options.add_argument("address")
+        options.add_argument("port", type=int)
+        options.add_argument("--count", type=int, required=True)
+        options.add_argument("--size", type=int, default=100)
+        options.add_argument("--interval-ms", type=float, default=20)
+    options = top.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    if linux_paths() is not None:
+        threading.Thread(target=watch_paths, daemon=True).start()
+    Stream(options).run()
+
+
+if __name__ == "__main__":
+    main()
