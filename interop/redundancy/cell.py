@@ -143,7 +143,7 @@ class Cell:
         limit = time.time() + DRAIN
         while time.time() < limit and not all(self.is_complete(program) for program in first.values()):
             self.pause(min(limit, time.time() + 0.2))
-        return self.judge(first, begin, time.time())
+        return self.measure(first, begin, time.time())
 
     def is_complete(self, program):
         return program.event("end") is not None or len({number for number, _ in list(program.arrivals)}) >= self.count
@@ -160,7 +160,7 @@ class Cell:
             "alive": ended is None, "ended": ended and ended["reason"], "states": self.states(program, begin, end),
         }
 
-    def judge(self, programs, begin, end):
+    def measure(self, programs, begin, end):
         """Judges the streams of both directions."""
         excused = [(begin + since, begin + to) for since, to in self.plan.excused]
         repairs = [begin + at for at in self.plan.repairs]

@@ -62,7 +62,7 @@ class Crate(Column):
         return [cell.options.stream, "--transport", self.carrier, *self.arguments(side, cell)]
 
 
-class Run(Column):
+class Preloaded(Column):
     """`carrick run`: stream.py on the sockets of a daemon."""
 
     ours = has_daemon = True
@@ -94,7 +94,7 @@ class Run(Column):
         return {}
 
 
-class Signaling(Run):
+class Signaling(Preloaded):
     """`carrick run` with the preset for signaling."""
 
     preset, bound = ("--preset", "signaling"), "signaling"
@@ -180,8 +180,8 @@ class Usrsctp(Column):
 COLUMNS = [
     Crate("crate-udp", "crate `carrick`, UDP", "udp"),
     Crate("crate-ip", "crate `carrick`, IP", "ip"),
-    Run("run-udp", "`carrick run`, UDP", "udp"),
-    Run("run-ip", "`carrick run`, IP", "ip"),
+    Preloaded("run-udp", "`carrick run`, UDP", "udp"),
+    Preloaded("run-ip", "`carrick run`, IP", "ip"),
     Signaling("signaling-udp", "`carrick run`, signaling preset, UDP", "udp"),
     Signaling("signaling-ip", "`carrick run`, signaling preset, IP", "ip"),
     Linux("linux", "Linux SCTP", "ip"),

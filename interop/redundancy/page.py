@@ -125,8 +125,8 @@ def lines(results, about):
         preset=expectations.BOUNDS["aim"]["signaling"], **{name: about["times"][name] for name in ("fault", "first", "pause")},
     )
     yield "## Result\n"
-    judged = [verdict for result in results if (verdict := expectations.verdict(result))]
-    yield f"{judged.count('met')} of {len(judged)} cells of Carrick are met.\n"
+    verdicts = [verdict for result in results if (verdict := expectations.verdict(result))]
+    yield f"{verdicts.count('met')} of {len(verdicts)} cells of Carrick are met.\n"
     yield f"{about['date']}, {about['host']}, load {about['load']} at the end. {'; '.join(about['versions'])}. Command:\n"
     yield f"```\n{about['command']}\n```\n"
     for name, reason in sorted(about["missing"].items()):

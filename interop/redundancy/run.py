@@ -208,8 +208,8 @@ def main():
         print(f"FAILED {result['cell']}: {'; '.join(reasons)}", file=out)
     bad = len(failed) + (len(beyond) if options.check else 0)
     met = sum(expectations.verdict(result) == "met" for result in results)
-    judged = sum(expectations.verdict(result) is not None for result in results)
-    print(f"{len(results) - bad} passed, {bad} failed; {met} of {judged} cells of carrick meet their aim", file=out)
+    verdicts = sum(expectations.verdict(result) is not None for result in results)
+    print(f"{len(results) - bad} passed, {bad} failed; {met} of {verdicts} cells of carrick meet their aim", file=out)
     return 1 if bad else 0
 
 

@@ -52,41 +52,41 @@ class Counts(unittest.TestCase):
 class Silence(unittest.TestCase):
     WINDOW = (101.0, 110.0)
 
-    def judge(self, arrivals, count, **more):
+    def measure(self, arrivals, count, **more):
         return analysis.flow(arrivals, count, False, self.WINDOW, **more)
 
     def test_a_stream_without_gaps_has_the_interval_as_silence(self):
-        self.assertAlmostEqual(self.judge(stream(500), 500).silence, 0.02, 3)
+        self.assertAlmostEqual(self.measure(stream(500), 500).silence, 0.02, 3)
 
     def test_the_longest_gap_is_found(self):
         times = [(number, time if number < 200 else max(time, 106.5)) for number, time in stream(500)]
-        flow = self.judge(times, 500)
+        flow = self.measure(times, 500)
         self.assertAlmostEqual(flow.silence, 106.5 - (100 + 199 * 0.02), 3)
         self.assertFalse(flow.open_end)
 
     def test_a_gap_before_the_window_does_not_count(self):
-        self.assertAlmostEqual(self.judge(stream(500, range(2, 40)), 462).silence, 0.02, 3)
+        self.assertAlmostEqual(self.measure(stream(500, range(2, 40)), 462).silence, 0.02, 3)
 
     def test_a_gap_that_begins_before_the_window_counts(self):
-        self.assertAlmostEqual(self.judge(stream(500, range(40, 60)), 480).silence, 0.42, 3)
+        self.assertAlmostEqual(self.measure(stream(500, range(40, 60)), 480).silence, 0.42, 3)
 
     def test_excused_time_does_not_count(self):
         times = [(number, time if number < 200 else max(time, 109.5)) for number, time in stream(500)]
-        self.assertAlmostEqual(self.judge(times, 500, excused=[(104.0, 109.0)]).silence, 0.52, 3)
+        self.assertAlmostEqual(self.measure(times, 500, excused=[(104.0, 109.0)]).silence, 0.52, 3)
 
     def test_a_stream_that_stops_is_silent_until_the_end(self):
-        flow = self.judge(stream(500)[:200], 500)
+        flow = self.measure(stream(500)[:200], 500)
         self.assertAlmostEqual(flow.silence, 110.0 - 103.98, 3)
         self.assertTrue(flow.open_end)
         self.assertEqual(flow.waiting, 300)
 
     def test_a_silence_that_ends_after_a_repair_is_marked(self):
         times = [(number, time if number < 200 else max(time, 108.0)) for number, time in stream(500)]
-        self.assertTrue(self.judge(times, 500, repairs=[107.5]).open_end)
-        self.assertFalse(self.judge(times, 500, repairs=[109.0]).open_end)
+        self.assertTrue(self.measure(times, 500, repairs=[107.5]).open_end)
+        self.assertFalse(self.measure(times, 500, repairs=[109.0]).open_end)
 
     def test_an_empty_stream_is_silent_in_the_whole_window(self):
-        self.assertAlmostEqual(self.judge([], 5).silence, 9.0, 3)
+        self.assertAlmostEqual(self.measure([], 5).silence, 9.0, 3)
 
 
 class States(unittest.TestCase):
@@ -118,7 +118,7 @@ class Verdicts(unittest.TestCase):
             self.assertEqual(expectations.verdict(result(**fault)), "not met", fault)
             self.assertEqual(len(expectations.beyond_gate(result(**fault))), 1, fault)
 
-    def test_a_silence_is_judged_by_the_bound_of_its_column(self):
+    def test_the_bound_of_a_silence_depends_on_the_column(self):
         self.assertEqual(expectations.verdict(result(silence=0.7)), "not met")
         self.assertEqual(expectations.verdict(result(column="signaling-udp")), "not met")
         self.assertEqual(expectations.beyond_gate(result(silence=0.7)), [])
@@ -163,7 +163,7 @@ class Page(unittest.TestCase):
         self.assertIn("| **0.40** | 0.40 |", pages[0])
         self.assertEqual(figure(results), figure(results[::-1]))
 
-    def test_a_cell_with_lost_messages_says_so(self):
+    def test_a_cell_shows_lost_messages(self):
         self.assertIn("| 0.40 (2 lost) |", "\n".join(page.lines([result(lost=2)], self.ABOUT)))
 
     def test_each_column_has_a_mark(self):
