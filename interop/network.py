@@ -122,11 +122,10 @@ class Network:
 
     def _plain(self, namespace, interface):
         """Disables offloads, so that captured packets have their checksums and their size on the link."""
-        for feature in ("tx", "rx", "tso", "gso", "gro", "tx-udp-segmentation", "tx-sctp-segmentation"):
-            # Offloads that a device does not support are off already.
-            subprocess.run(
-                ["ip", "netns", "exec", namespace, "ethtool", "-K", interface, feature, "off"], capture_output=True
-            )
+        # Offloads that a device does not support are off already.
+        features = "tx rx tso gso gro tx-udp-segmentation tx-sctp-segmentation"
+        switch = f"for feature in {features}; do ethtool -K {interface} $feature off; done"
+        subprocess.run(["ip", "netns", "exec", namespace, "sh", "-c", switch], capture_output=True)
 
     def _join(self, side, path):
         port = f"{side}{path}"

@@ -10,7 +10,7 @@ from network import NetworkError
 
 INTERVAL_MS = 20
 # Seconds of messages before the first step, and between two observations of the paths.
-SETTLED, LOOK = 2.0, 0.5
+SETTLED, LOOK = 2.0, 1.0
 # Longest time after the end in which queued messages may still arrive.
 DRAIN = 15.0
 
@@ -125,13 +125,13 @@ class Cell:
         self.column.prepare(self)
         for side in "ba":
             self.start(side)
-        for side in "ab":
-            self.programs[side].wait_for("up")
-        first = {side: self.programs[side] for side in "ab"}
+        first = {side: self.programs[side] for side in ("a" if self.column.echoes else "ab")}
+        for program in first.values():
+            program.wait_for("up")
         begin = time.time() + SETTLED
         self.mark = begin
         self.pause(begin)
-        if self.plan.notice is None and not all(program.arrivals for program in first.values()):
+        if not all(program.arrivals for side, program in first.items() if self.expected(side)):
             raise Failed("no message arrived before the first step")
         for at, step in sorted(self.plan.steps, key=lambda step: step[0]):
             self.pause(begin + at)
@@ -141,12 +141,20 @@ class Cell:
             return self.noticed(first["a"], begin)
         self.pause(end)
         limit = time.time() + DRAIN
-        while time.time() < limit and not all(self.is_complete(program) for program in first.values()):
+        while time.time() < limit and not all(self.is_complete(side, program) for side, program in first.items()):
             self.pause(min(limit, time.time() + 0.2))
         return self.measure(first, begin, time.time())
 
-    def is_complete(self, program):
-        return program.event("end") is not None or len({number for number, _ in list(program.arrivals)}) >= self.count
+    def messages(self, side):
+        """Returns the number of messages that a side sends."""
+        return 0 if side == self.row.mute else self.count
+
+    def expected(self, side):
+        """Returns the number of messages that a side receives."""
+        return self.messages(side if self.column.echoes else "ab".replace(side, ""))
+
+    def is_complete(self, side, program):
+        return program.event("end") is not None or len({number for number, _ in list(program.arrivals)}) >= self.expected(side)
 
     def noticed(self, program, begin):
         """Waits until the program of side a is notified that its association has ended."""
@@ -166,7 +174,8 @@ class Cell:
         repairs = [begin + at for at in self.plan.repairs]
         ends = [program.event("end") for program in programs.values()]
         flows = [
-            analysis.flow(list(programs[side].arrivals), self.count, any(ends), (begin, end), excused, repairs) for side in "ab"
+            analysis.flow(list(program.arrivals), self.expected(side), any(ends), (begin, end), excused, repairs)
+            for side, program in programs.items() if self.expected(side)
         ]
         worst = max(flows, key=lambda flow: flow.silence)
         return {

@@ -18,6 +18,8 @@ class Column:
     guests = ()
     # Process that is the stack, where the program is another one.
     has_daemon = False
+    # Side b has no program of its own: what it receives, it sends back.
+    echoes = False
     ours = False
     bound = "default"
 
@@ -30,7 +32,7 @@ class Column:
 
     def arguments(self, side, cell):
         where = ["listen"] if side == "b" else ["connect", address("b", 0)]
-        return [*where, str(PORT), "--count", str(cell.count), "--size", str(cell.size), "--interval-ms", str(cell.interval_ms)]
+        return [*where, str(PORT), "--count", str(cell.messages(side)), "--size", str(cell.size), "--interval-ms", str(cell.interval_ms)]
 
     def command(self, side, cell):
         raise NotImplementedError
@@ -118,6 +120,44 @@ def status(path):
     return "potentially-failed" if state["potentially_failed"] else "active"
 
 
+STP_CONFIG = """[listen]
+addresses = {addresses}
+port = {port}
+{transport}
+
+[[asp]]
+name = "asp"
+addresses = {peers}
+
+[[application-server]]
+name = "echo"
+routing-context = 100
+asps = ["asp"]
+keys = [{{ dpc = 1 }}]
+"""
+
+
+class Stp(Preloaded):
+    """`carrick stp` as side b, which sends the messages of an ASP back; the ASP is stream.py on `carrick run`."""
+
+    echoes, has_daemon = True, False
+
+    def start(self, side, cell):
+        if side == "a":
+            super().start(side, cell)
+            return
+        path = f"{cell.directory}/stp.toml"
+        transport = "raw = true" if self.carrier == "ip" else "udp-port = 9899"
+        addresses = {each: json.dumps([address(each, path) for path in (0, 1)]) for each in "ab"}
+        with open(path, "w", encoding="ascii") as file:
+            file.write(STP_CONFIG.format(addresses=addresses["b"], peers=addresses["a"], port=PORT, transport=transport))
+        where = ["ip", "netns", "exec", cell.network.namespace[side]]
+        cell.programs[side] = Program([*where, cell.options.carrick, "stp", "--config", path], f"{cell.directory}/{side}.log")
+
+    def command(self, side, cell):
+        return [cell.options.carrick, "run", "--daemon", self.socket(side, cell), "--", *STREAM, "m3ua", *self.arguments(side, cell)]
+
+
 class Linux(Column):
     """The SCTP of the Linux kernel in guests."""
 
@@ -182,6 +222,7 @@ COLUMNS = [
     Crate("crate-ip", "crate `carrick`, IP", "ip"),
     Preloaded("run-udp", "`carrick run`, UDP", "udp"),
     Preloaded("run-ip", "`carrick run`, IP", "ip"),
+    Stp("stp-udp", "`carrick stp`, UDP", "udp"),
     Signaling("signaling-udp", "`carrick run`, signaling preset, UDP", "udp"),
     Signaling("signaling-ip", "`carrick run`, signaling preset, IP", "ip"),
     Linux("linux", "Linux SCTP", "ip"),

@@ -11,7 +11,7 @@ from rows import ROWS
 STYLES = {
     "crate-udp": ("#0072b2", "circle"), "crate-ip": ("#0072b2", "ring"), "run-udp": ("#00805e", "square"), "run-ip": ("#00805e", "frame"),
     "signaling-udp": ("#9a4f96", "diamond"), "signaling-ip": ("#9a4f96", "rhombus"), "linux": ("#d55e00", "triangle"), "mptcp": ("#1b1f24", "cross"),
-    "stp": ("#56707f", "square"), "usrsctp": ("#b8860b", "plus"),
+    "stp-udp": ("#56707f", "square"), "usrsctp": ("#b8860b", "plus"),
 }
 LEFT, RIGHT, LINE, TOP = 470, 980, 24, 96
 LOW, HIGH = 0.01, 200.0

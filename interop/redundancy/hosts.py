@@ -51,7 +51,6 @@ class Planes(Network):
         super().__exit__()
 
     def _join(self, side, path):
-        self._plain(self.middle, f"{side}{path}")
         run("ip", "-n", self.middle, "link", "set", f"{side}{path}", "up")
 
     def _build(self):

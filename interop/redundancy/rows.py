@@ -54,6 +54,8 @@ class Row:
     begin: object = None
     needs_daemon: bool = False
     is_notice: bool = False
+    # Side that sends no messages.
+    mute: str = ""
 
 
 def fault(begin, end):
@@ -183,6 +185,8 @@ ROWS = [
         before={"b": [f"address add {UNREACHABLE}/32 dev eth1"], "a": LEADS_NOWHERE}),
     Row("nat", "a translator of ports on plane 1 forgets its mapping", lambda t: Steps([(0, change(0, forget=True))], t.fault), policy=False,
         carriers=("udp", "tcp"), begin=change(0, translate=True)),
+    Row("nat-inward", "the same while only the peer sends", lambda t: Steps([(0, change(0, forget=True))], t.fault), policy=False,
+        carriers=("udp", "tcp"), begin=change(0, translate=True), mute="a"),
     Row("killed", "the peer's process is killed (time until its end is reported)", killed, policy=False, is_notice=True),
     Row("stack-killed", "the peer's daemon is killed (time until the end is reported)", stack_killed, policy=False, needs_daemon=True, is_notice=True),
     Row("restarted", "the peer's host is killed, and restarted after 5 s (time from then until the end is reported)", restarted, policy=False, is_notice=True),

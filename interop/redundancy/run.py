@@ -112,7 +112,7 @@ def chosen(options):
     cells = [
         Cell(row, column, policy, options)
         for row in rows for column in columns for policy in (False, True)
-        if column.carrier in row.carriers and (column.has_daemon or not row.needs_daemon)
+        if column.carrier in row.carriers and not (row.mute and column.echoes) and (column.has_daemon or not row.needs_daemon)
         and (not policy or row.policy) and options.policy in ("both", "yes" if policy else "no")
         and (not options.quick or expectations.is_quick(row.name, column.name, policy))
     ]

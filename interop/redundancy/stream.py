@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Message stream in both directions on a socket of the system: SCTP's one-to-one style, or MPTCP.
+"""Message stream in both directions on a socket of the system: SCTP's one-to-one style, MPTCP, or M3UA on SCTP.
 
     stream.py sctp|mptcp listen PORT --count N [--size BYTES] [--interval-ms MS]
-    stream.py sctp|mptcp connect ADDR PORT --count N [--size BYTES] [--interval-ms MS]
+    stream.py sctp|mptcp|m3ua connect ADDR PORT --count N [--size BYTES] [--interval-ms MS]
+
+With `m3ua` it is an ASP whose messages its signalling gateway sends back: they have its own point code as destination.
 
 Each side sends one message at each interval, with its number. What the stack does not accept at once is queued. JSON lines on
 standard output (README.md, "The table of redundancy"); times are those of the host's clock in s.
@@ -25,6 +27,14 @@ SCTP_NODELAY, SCTP_SOCKOPT_BINDX_ADD = 3, 100
 # Seconds until a connection is tried again, and between two outputs of arrivals and of states.
 RETRY, OUTPUT, LOOK = 0.2, 0.25, 0.25
 CONNECT_TIME = 60
+# M3UA (RFC 4666): class and type of a message, tags of parameters, and the routing context and point code of the ASP.
+DATA, BEAT, BEAT_ACK = (1, 1), (3, 3), (3, 6)
+ASP_UP, ASP_UP_ACK, ASP_ACTIVE, ASP_ACTIVE_ACK = (3, 1), (3, 4), (4, 1), (4, 3)
+ROUTING_CONTEXT, PROTOCOL_DATA = 6, 0x210
+CONTEXT, POINT_CODE = 100, 1
+# Header of the message, routing context, and the parameter with the routing label, in front of the user's data.
+M3UA_HEAD = 8 + 8 + 4 + 12
+SCTP_SNDINFO, M3UA_PPID = 2, 3
 STATES = {"0": "inactive", "1": "potentially-failed", "2": "active", "3": "unconfirmed"}
 
 lock = threading.Lock()
@@ -65,7 +75,7 @@ class Stream:
 
     def __init__(self, options):
         self.options = options
-        self.is_sctp = options.protocol == "sctp"
+        self.is_sctp = options.protocol != "mptcp"
         self.arrivals, self.rest = [], b""
         self.queue = collections.deque()
         self.sent = self.numbered = 0
@@ -137,7 +147,7 @@ class Stream:
         """Sends what is queued. Returns the reason if the association has ended."""
         while self.queue:
             try:
-                size = made.send(self.queue[0], socket.MSG_NOSIGNAL)
+                size = self.send(made, self.queue[0])
             except BlockingIOError:
                 return None
             except OSError as problem:
@@ -162,10 +172,17 @@ class Stream:
                 return os.strerror(problem.errno)
             if not data:
                 return "closed by the peer"
-            self.rest += data
-            while len(self.rest) >= self.options.size:
-                self.arrivals.append((struct.unpack_from("!Q", self.rest)[0], round(time.time(), 4)))
-                self.rest = self.rest[self.options.size :]
+            self.take(made, data)
+
+    def send(self, made, message):
+        return made.send(message, socket.MSG_NOSIGNAL)
+
+    def take(self, _made, data):
+        """Records the messages of what has arrived."""
+        self.rest += data
+        while len(self.rest) >= self.options.size:
+            self.arrivals.append((struct.unpack_from("!Q", self.rest)[0], round(time.time(), 4)))
+            self.rest = self.rest[self.options.size :]
 
     def flush(self, now, at_once=False):
         if self.arrivals and (at_once or now - self.flushed >= OUTPUT):
@@ -173,9 +190,49 @@ class Stream:
             self.arrivals, self.flushed = [], now
 
 
+def m3ua(kind, parameters=b""):
+    """Returns an M3UA message."""
+    return struct.pack(">BBBBI", 1, 0, *kind, 8 + len(parameters)) + parameters
+
+
+def routing_context():
+    return struct.pack(">HHI", ROUTING_CONTEXT, 8, CONTEXT)
+
+
+class M3uaStream(Stream):
+    """Stream of an ASP."""
+
+    def connect(self):
+        made, listener = super().connect()
+        # SCCP (3) of the national network (2).
+        self.label = struct.pack(">IIBBBB", POINT_CODE + 1, POINT_CODE, 3, 2, 0, 0)
+        for stream, request, answer, parameters in ((0, ASP_UP, ASP_UP_ACK, b""), (0, ASP_ACTIVE, ASP_ACTIVE_ACK, routing_context())):
+            self.send_on(made, stream, m3ua(request, parameters))
+            while tuple(made.recv(65536)[2:4]) != answer:
+                pass
+        return made, listener
+
+    @staticmethod
+    def send_on(made, stream, message):
+        info = struct.pack("=HHIIi", stream, 0, socket.htonl(M3UA_PPID), 0, 0)
+        return made.sendmsg([message], [(socket.IPPROTO_SCTP, SCTP_SNDINFO, info)], socket.MSG_NOSIGNAL)
+
+    def send(self, made, message):
+        data = struct.pack(">HH", PROTOCOL_DATA, 4 + len(self.label) + len(message)) + self.label + message
+        self.send_on(made, 1, m3ua(DATA, routing_context() + data))
+        return len(message)
+
+    def take(self, made, data):
+        kind = tuple(data[2:4])
+        if kind == BEAT:
+            self.send_on(made, 0, m3ua(BEAT_ACK, data[8:]))
+        elif kind == DATA:
+            super().take(made, data[M3UA_HEAD : M3UA_HEAD + self.options.size])
+
+
 def main():
     top = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    top.add_argument("protocol", choices=["sctp", "mptcp"])
+    top.add_argument("protocol", choices=["sctp", "mptcp", "m3ua"])
     roles = top.add_subparsers(dest="role", required=True)
     for role in ("listen", "connect"):
         options = roles.add_parser(role)
@@ -189,7 +246,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     if linux_paths() is not None:
         threading.Thread(target=watch_paths, daemon=True).start()
-    Stream(options).run()
+    (M3uaStream if options.protocol == "m3ua" else Stream)(options).run()
 
 
 if __name__ == "__main__":
