@@ -41,15 +41,15 @@ def counts(numbers, sent, ended):
 
 
 def longest_silence(times, begin, end, excused=(), complete=True):
-    """Returns (silence, moment of its end) between the arrivals in a window, without the excused intervals. An incomplete stream is
-    silent until the end of the window.
+    """Returns (silence, its begin, its end): the longest time between two arrivals in a window, without the excused intervals. An incomplete
+    stream is silent until the end of the window.
     """
     before = [time for time in times if time < begin]
     marks = [before[-1] if before else begin, *(time for time in times if begin <= time <= end)]
     if not complete:
         marks.append(end)
-    gaps = [(after - first - overlap(first, after, excused), after) for first, after in zip(marks, marks[1:])]
-    return max(gaps, default=(0.0, begin))
+    gaps = [(after - first - overlap(first, after, excused), first, after) for first, after in zip(marks, marks[1:])]
+    return max(gaps, default=(0.0, begin, begin))
 
 
 def flow(arrivals, sent, ended, window, excused=(), repairs=()):
@@ -58,10 +58,9 @@ def flow(arrivals, sent, ended, window, excused=(), repairs=()):
     """
     lost, repeated, disordered, waiting = counts([number for number, _ in arrivals], sent, ended)
     complete = not (lost or waiting)
-    silence, moment = longest_silence([time for _, time in arrivals], *window, excused, complete)
-    begins = moment - silence
-    at_repair = any(begins < repair <= moment for repair in repairs)
-    return Flow(round(silence, 3), bool(at_repair or (not complete and moment == window[1])), lost, repeated, disordered, waiting)
+    silence, since, until = longest_silence([time for _, time in arrivals], *window, excused, complete)
+    at_repair = any(since < repair <= until for repair in repairs)
+    return Flow(round(silence, 3), at_repair or (not complete and until == window[1]), lost, repeated, disordered, waiting)
 
 
 def states(history, begin, end):

@@ -188,4 +188,4 @@ class Cell:
         """Returns the states of each path of side a that were observed, with the times of their first observations."""
         history = self.observed or program.paths
         remotes = sorted({remote for _, paths in history for remote in paths})
-        return {remote: analysis.states([(at, paths.get(remote, "none")) for at, paths in history], begin, end) for remote in remotes}
+        return {remote: analysis.states([(at, paths.get(remote, "gone")) for at, paths in history], begin, end) for remote in remotes}

@@ -64,7 +64,7 @@ def beyond_gate(result):
     if result["column"] not in KINDS or "failed" in result:
         return []
     found = faults(result, bound(result["row"], "gate"))
-    if BOUNDS["rows"].get(result["row"], {}).get("shows") and not failing(result["states"]):
+    if result["column"] in BOUNDS["rows"].get(result["row"], {}).get("shows", []) and not failing(result["states"]):
         found.append("no path was shown as failing")
     return found
 

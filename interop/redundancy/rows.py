@@ -146,6 +146,16 @@ def restarted(t):
     return Steps([(0, silence), (5, back)], 5, notice=t.first)
 
 
+def stack_restarted(t):
+    """Returns the steps of a daemon that is killed and started again, with another program, while its host runs on."""
+
+    def restart(cell):
+        cell.kill("b", with_daemon=True)
+        cell.start("b")
+
+    return Steps([(0, restart)], 0, notice=t.first)
+
+
 def stopped(t):
     return Steps(
         [(0, lambda cell: cell.signal("b", "STOP")), (t.stop, lambda cell: cell.signal("b", "CONT"))], t.stop + t.rest, excused=[(0, t.stop)]
@@ -189,6 +199,8 @@ ROWS = [
         carriers=("udp", "tcp"), begin=change(0, translate=True), mute="a"),
     Row("killed", "the peer's process is killed (time until its end is reported)", killed, policy=False, is_notice=True),
     Row("stack-killed", "the peer's daemon is killed (time until the end is reported)", stack_killed, policy=False, needs_daemon=True, is_notice=True),
+    Row("stack-restarted", "the peer's daemon is killed, and started again at once (time until the end is reported)", stack_restarted, policy=False,
+        needs_daemon=True, is_notice=True),
     Row("restarted", "the peer's host is killed, and restarted after 5 s (time from then until the end is reported)", restarted, policy=False, is_notice=True),
     Row("stopped", "the peer's process is stopped", stopped, policy=False),
 ]
