@@ -5,10 +5,10 @@ import threading
 import time
 
 import analysis
+from expectations import INTERVAL
 from hosts import Failed, Planes, address
 from network import NetworkError
 
-INTERVAL_MS = 20
 # Seconds of messages before the first step, and between two observations of the paths.
 SETTLED, LOOK = 2.0, 1.0
 # Longest time after the end in which queued messages may still arrive.
@@ -26,14 +26,14 @@ interrupted = threading.Event()
 class Cell:
     """Run of a cell, from the namespaces to its result."""
 
-    interval_ms = INTERVAL_MS
+    interval_ms = round(INTERVAL * 1e3)
 
     def __init__(self, row, column, policy, options):
         self.row, self.column, self.policy, self.options = row, column, policy, options
         self.name = f"{row.name}/{column.name}" + ("/policy" if policy else "")
         self.directory = os.path.abspath(os.path.join(options.out, self.name.replace("/", "_")))
         self.size, self.plan = row.size, row.build(options.times)
-        self.count = int((SETTLED + self.plan.end + (self.plan.notice or 0)) * 1e3 / INTERVAL_MS)
+        self.count = int((SETTLED + self.plan.end + (self.plan.notice or 0)) / INTERVAL)
         self.programs, self.daemons, self.observed = {}, {}, []
         self.earlier = []
         self.network, self.mark = None, None

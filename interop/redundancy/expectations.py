@@ -8,6 +8,8 @@ from rows import ROWS
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "expectations.toml"), "rb") as file:
     BOUNDS = tomllib.load(file)
+# Interval of the stream's messages in s.
+INTERVAL = 0.02
 KINDS = {column.name: column.bound for column in COLUMNS if column.ours}
 NOTICES = {row.name for row in ROWS if row.is_notice}
 COUNTS = {"lost": "lost", "repeated": "repeated", "disordered": "out of order", "waiting": "not delivered"}
@@ -51,6 +53,27 @@ def verdict(result):
     if kind is None:
         return None
     return "not met" if "failed" in result or faults(result, bound(result["row"], kind)) else "met"
+
+
+def compared(results):
+    """Returns (rows in which carrick's defaults are at or below each other stack's, rows with both). Silences are those of the worst
+    cells of a column, and equal within two intervals of the stream.
+    """
+    worst = {}
+    for result in results:
+        if "failed" not in result:
+            columns = worst.setdefault(result["row"], {})
+            # What does not arrive at all is worse than any silence.
+            value = float("inf") if faults(result, float("inf")) else result["silence"]
+            columns[result["column"]] = max(columns.get(result["column"], 0), value)
+    below = both = 0
+    for columns in worst.values():
+        ours = [value for column, value in columns.items() if KINDS.get(column) == "default"]
+        others = [value for column, value in columns.items() if column not in KINDS]
+        if ours and others:
+            both += 1
+            below += max(ours) <= min(others) + 2 * INTERVAL
+    return below, both
 
 
 def failing(states):

@@ -13,7 +13,7 @@ STYLES = {
     "signaling-udp": ("#9a4f96", "diamond"), "signaling-ip": ("#9a4f96", "rhombus"), "linux": ("#d55e00", "triangle"), "mptcp": ("#1b1f24", "cross"),
     "stp-udp": ("#56707f", "square"), "usrsctp": ("#b8860b", "plus"),
 }
-LEFT, RIGHT, LINE, TOP = 470, 980, 24, 96
+LEFT, RIGHT, LINE, TOP = 590, 1090, 24, 96
 LOW, HIGH = 0.01, 200.0
 
 
@@ -49,13 +49,13 @@ def figure(results):
     height = TOP + LINE * len(rows) + 40
     bottom = TOP + LINE * len(rows)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 {height}" role="img" font-family="system-ui, sans-serif" font-size="13" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1110 {height}" role="img" font-family="system-ui, sans-serif" font-size="13" '
         'aria-label="Longest silence of each kind of failure and stack">',
         '<rect width="100%" height="100%" fill="#ffffff"/>',
         '<text x="8" y="20" font-size="15" font-weight="600" fill="#1b1f24">Longest silence [s]</text>',
     ]
     for number, column in enumerate(columns):
-        at, y = 16 + 245 * (number % 4), 42 + 20 * (number // 4)
+        at, y = 16 + 270 * (number % 4), 42 + 20 * (number // 4)
         parts.append(mark(STYLES[column.name][1], STYLES[column.name][0], at, y))
         parts.append(f'<text x="{at + 12}" y="{y + 5}" fill="#1b1f24">{escape(column.title.replace("`", ""))}</text>')
     for value in (0.02, 0.1, 1, 10, 100):
@@ -66,7 +66,7 @@ def figure(results):
     parts.append(f'<text x="{x(aim):.1f}" y="{bottom + 34}" text-anchor="middle" fill="#5b6470">aim {aim:g} s</text>')
     for number, row in enumerate(rows):
         y = TOP + LINE * (number + 0.5)
-        title = row.title if len(row.title) <= 70 else row.title[:68] + "…"
+        title = row.title if len(row.title) <= 92 else row.title[:90] + "…"
         parts.append(f'<text x="{LEFT - 10}" y="{y + 4.5:.1f}" text-anchor="end" fill="#1b1f24">{escape(title)}</text>')
         parts.append(f'<path d="M{LEFT} {y:.1f}H{RIGHT}" stroke="#eef0f3"/>')
         for column in columns:

@@ -109,7 +109,7 @@ def detail(result, titles):
 
 def lines(results, about):
     """Returns the lines of the page."""
-    from cell import DRAIN, INTERVAL_MS
+    from cell import DRAIN
     from rows import LARGE, SMALL
 
     present = {result["column"] for result in results}
@@ -120,13 +120,17 @@ def lines(results, about):
         cells.setdefault((result["row"], result["column"]), []).append(result)
     has_preset = any(name.startswith("signaling") for name in present)
     yield HEAD.format(
-        delay=about["delay_ms"], round_trip=2 * about["delay_ms"], size=SMALL, large=f"{LARGE:,}", interval=INTERVAL_MS, drain=DRAIN,
+        delay=about["delay_ms"], round_trip=2 * about["delay_ms"], size=SMALL, large=f"{LARGE:,}", interval=round(expectations.INTERVAL * 1e3), drain=DRAIN,
         signaling=", also with `--preset signaling`" if has_preset else "", default=expectations.BOUNDS["aim"]["default"],
         preset=expectations.BOUNDS["aim"]["signaling"], **{name: about["times"][name] for name in ("fault", "first", "pause")},
     )
     yield "## Result\n"
     verdicts = [verdict for result in results if (verdict := expectations.verdict(result))]
-    yield f"{verdicts.count('met')} of {len(verdicts)} cells of Carrick are met.\n"
+    below, both = expectations.compared(results)
+    yield (
+        f"{verdicts.count('met')} of {len(verdicts)} cells of Carrick are met. In {below} of {both} rows, the worst cell of Carrick's defaults is at or below the worst one of each "
+        "other stack, within two intervals of the messages.\n"
+    )
     yield f"{about['date']}, {about['host']}, load {about['load']} at the end. {'; '.join(about['versions'])}. Command:\n"
     yield f"```\n{about['command']}\n```\n"
     for name, reason in sorted(about["missing"].items()):

@@ -132,6 +132,13 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(expectations.verdict(result(**killed)), "not met")
         self.assertEqual(expectations.verdict(result(**killed, alive=False, ended="reset")), "met")
 
+    def test_rows_at_or_below_the_other_stacks_are_counted(self):
+        def row(name, ours, other, **changes):
+            return [result(row=name, silence=ours), result(row=name, column="linux", silence=other, **changes)]
+
+        self.assertEqual(expectations.compared([*row("a", 1.0, 1.1), *row("b", 1.14, 1.11), *row("c", 1.2, 1.1), result(row="d")]), (2, 3))
+        self.assertEqual(expectations.compared(row("a", 9.0, 0.1, lost=1)), (1, 1))
+
     def test_other_stacks_have_no_verdict(self):
         self.assertIsNone(expectations.verdict(result(column="linux")))
 
