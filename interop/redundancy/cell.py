@@ -32,8 +32,7 @@ class Cell:
         self.row, self.column, self.policy, self.options = row, column, policy, options
         self.name = f"{row.name}/{column.name}" + ("/policy" if policy else "")
         self.directory = os.path.abspath(os.path.join(options.out, self.name.replace("/", "_")))
-        self.size, self.plan = row.size, row.build(options.times)
-        self.count = int((SETTLED + self.plan.end + (self.plan.notice or 0)) / INTERVAL)
+        self.plan = row.build(options.times)
         self.programs, self.daemons, self.observed = {}, {}, []
         self.earlier = []
         self.network, self.mark = None, None
@@ -128,11 +127,12 @@ class Cell:
         first = {side: self.programs[side] for side in ("a" if self.column.echoes else "ab")}
         for program in first.values():
             program.wait_for("up")
-        begin = time.time() + SETTLED
-        self.mark = begin
+        # Both directions work before the first step.
+        for side, program in first.items():
+            if self.receives(side):
+                program.wait_until(lambda program=program: program.arrivals, "message")
+        begin = self.mark = time.time() + SETTLED
         self.pause(begin)
-        if not all(program.arrivals for side, program in first.items() if self.expected(side)):
-            raise Failed("no message arrived before the first step")
         for at, step in sorted(self.plan.steps, key=lambda step: step[0]):
             self.pause(begin + at)
             step(self)
@@ -140,21 +140,36 @@ class Cell:
         if self.plan.notice is not None:
             return self.noticed(first["a"], begin)
         self.pause(end)
+        for side, program in first.items():
+            if side != self.row.mute:
+                self.signal(side, "USR1")
         limit = time.time() + DRAIN
-        while time.time() < limit and not all(self.is_complete(side, program) for side, program in first.items()):
+        while time.time() < limit and not all(self.is_complete(side) for side in first):
             self.pause(min(limit, time.time() + 0.2))
-        return self.measure(first, begin, time.time())
+        return self.result(first, begin, time.time())
 
-    def messages(self, side):
-        """Returns the number of messages that a side sends."""
-        return 0 if side == self.row.mute else self.count
+    def source(self, side):
+        """Returns the side whose messages a side receives."""
+        return side if self.column.echoes else "ab".replace(side, "")
 
-    def expected(self, side):
-        """Returns the number of messages that a side receives."""
-        return self.messages(side if self.column.echoes else "ab".replace(side, ""))
+    def receives(self, side):
+        return self.source(side) != self.row.mute
 
-    def is_complete(self, side, program):
-        return program.event("end") is not None or len({number for number, _ in list(program.arrivals)}) >= self.expected(side)
+    def sent(self, side):
+        """Returns the number of messages that a side has sent or queued; None before it has stopped."""
+        program = self.programs[side]
+        if stopped := program.event("stopped"):
+            return stopped["count"]
+        ended = program.event("end")
+        return ended.get("sent", 0) if ended else None
+
+    def is_complete(self, side):
+        """Returns whether a side has all messages of the other one, or never gets them."""
+        program = self.programs[side]
+        if program.event("end") or not self.receives(side):
+            return True
+        sent = self.sent(self.source(side))
+        return sent is not None and len({number for number, _ in list(program.arrivals)}) >= sent
 
     def noticed(self, program, begin):
         """Waits until the program of side a is notified that its association has ended."""
@@ -168,15 +183,18 @@ class Cell:
             "alive": ended is None, "ended": ended and ended["reason"], "states": self.states(program, begin, end),
         }
 
-    def measure(self, programs, begin, end):
+    def result(self, programs, begin, end):
         """Judges the streams of both directions."""
         excused = [(begin + since, begin + to) for since, to in self.plan.excused]
         repairs = [begin + at for at in self.plan.repairs]
         ends = [program.event("end") for program in programs.values()]
-        flows = [
-            analysis.flow(list(program.arrivals), self.expected(side), any(ends), (begin, end), excused, repairs)
-            for side, program in programs.items() if self.expected(side)
-        ]
+        flows = []
+        for side, program in programs.items():
+            if self.receives(side):
+                sent = self.sent(self.source(side))
+                if sent is None:
+                    raise Failed(f"the program of side {self.source(side)} did not stop")
+                flows.append(analysis.flow(list(program.arrivals), sent, any(ends), (begin, end), excused, repairs))
         worst = max(flows, key=lambda flow: flow.silence)
         return {
             "silence": worst.silence, "open_end": worst.open_end,

@@ -32,7 +32,8 @@ class Column:
 
     def arguments(self, side, cell):
         where = ["listen"] if side == "b" else ["connect", address("b", 0)]
-        return [*where, str(PORT), "--count", str(cell.messages(side)), "--size", str(cell.size), "--interval-ms", str(cell.interval_ms)]
+        mute = ["--mute"] if side == cell.row.mute else []
+        return [*where, str(PORT), "--size", str(cell.row.size), "--interval-ms", str(cell.interval_ms), *mute]
 
     def command(self, side, cell):
         raise NotImplementedError

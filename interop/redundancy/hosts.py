@@ -134,15 +134,21 @@ class Program:
         """Returns the first event of this name, or None."""
         return next((event for event in list(self.events) if event["event"] == name), None)
 
-    def wait_for(self, name, limit=START_TIME):
-        """Returns the first event of this name, once there is one."""
+    def wait_until(self, condition, what):
+        """Waits until a condition holds, as long as the program runs."""
         with self.happened:
-            if not self.happened.wait_for(lambda: self.event(name) or self.process.poll() is not None, limit) or not self.event(name):
-                raise Failed(f"no '{name}' from {' '.join(self.command[-12:])}; see {self.log.name}")
+            self.happened.wait_for(lambda: condition() or self.process.poll() is not None, START_TIME)
+            if not condition():
+                raise Failed(f"no {what} from {' '.join(self.command[-12:])}; see {self.log.name}")
+
+    def wait_for(self, name):
+        """Returns the first event of this name, once there is one."""
+        self.wait_until(lambda: self.event(name), f"'{name}'")
         return self.event(name)
 
     def send_signal(self, name):
-        os.kill(self.process.pid, signal.Signals[f"SIG{name}"])
+        if self.process.poll() is None:
+            self.process.send_signal(signal.Signals[f"SIG{name}"])
 
     def command_line(self, line):
         """Sends a line to the standard input of the program, which a guest has as its console."""

@@ -1,10 +1,11 @@
 /* Message stream in both directions on usrsctp with its defaults, on plain IP; as stream.py on sockets.
 
-   usrsctp-stream listen PORT --count N [--size BYTES] [--interval-ms MS] --local ADDR,...
-   usrsctp-stream connect ADDR PORT --count N [--size BYTES] [--interval-ms MS] --local ADDR,...  */
+   usrsctp-stream listen PORT [--size BYTES] [--interval-ms MS] [--mute] --local ADDR,...
+   usrsctp-stream connect ADDR PORT [--size BYTES] [--interval-ms MS] [--mute] --local ADDR,...  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,7 +19,9 @@
 #define MAX_SIZE 65536
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned long count, size = 100, sent;
+static unsigned long size = 100, sent;
+static volatile unsigned long numbered;
+static volatile sig_atomic_t stopped;
 static double interval = 0.02;
 static char arrivals[1 << 16];
 static size_t filled;
@@ -54,13 +57,22 @@ static void end(const char *reason) {
 	_exit(0);
 }
 
+static void stop(int number) {
+	(void)number;
+	stopped = 1;
+}
+
 static void *print_regularly(void *unused) {
+	/* Rounds since the end of sending: in the second one the sender has seen it. */
+	int rounds = 0;
 	(void)unused;
 	for (;;) {
 		usleep(OUTPUT * 1e6);
 		pthread_mutex_lock(&lock);
 		print_arrivals();
 		pthread_mutex_unlock(&lock);
+		if (stopped && ++rounds == 2)
+			emit("stopped", ",\"count\":%lu", numbered);
 	}
 	return NULL;
 }
@@ -69,16 +81,18 @@ static void *print_regularly(void *unused) {
 static void *send_all(void *socket) {
 	static char message[MAX_SIZE];
 	double start = now(), wait;
-	for (unsigned long n = 0; n < count; n++) {
+	for (unsigned long n = 0; !stopped; n++) {
 		if ((wait = start + n * interval - now()) > 0)
 			usleep(wait * 1e6);
+		if (stopped)
+			break;
+		numbered = n + 1;
 		for (int byte = 0; byte < 8; byte++)
 			message[byte] = (char)((uint64_t)n >> (56 - 8 * byte));
 		if (usrsctp_sendv(socket, message, size, NULL, 0, NULL, 0, SCTP_SENDV_NOINFO, 0) != (ssize_t)size)
 			end(strerror(errno));
 		sent++;
 	}
-	emit("sent", ",\"count\":%lu", sent);
 	return NULL;
 }
 
@@ -171,18 +185,24 @@ int main(int words, char **word) {
 	if (!listens)
 		peer = word[at++];
 	int port = at < words ? atoi(word[at++]) : 0;
-	for (; at + 1 < words; at += 2) {
-		if (!strcmp(word[at], "--count"))
-			count = strtoul(word[at + 1], NULL, 10);
+	int mute = 0;
+	for (; at < words; at++) {
+		if (!strcmp(word[at], "--mute"))
+			mute = 1;
+		else if (at + 1 == words)
+			return 2;
 		else if (!strcmp(word[at], "--size"))
-			size = strtoul(word[at + 1], NULL, 10);
+			size = strtoul(word[++at], NULL, 10);
 		else if (!strcmp(word[at], "--interval-ms"))
-			interval = atof(word[at + 1]) / 1e3;
+			interval = atof(word[++at]) / 1e3;
 		else if (!strcmp(word[at], "--local"))
-			local = word[at + 1];
+			local = word[++at];
+		else
+			return 2;
 	}
 	if (!port || size < 8 || size > MAX_SIZE || !local)
 		return 2;
+	signal(SIGUSR1, stop);
 	usrsctp_init(0, NULL, NULL);
 	struct socket *socket = usrsctp_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
 	if (!socket)
@@ -207,7 +227,8 @@ int main(int words, char **word) {
 	}
 	emit("up", "");
 	pthread_t thread;
-	pthread_create(&thread, NULL, send_all, socket);
+	if (!mute)
+		pthread_create(&thread, NULL, send_all, socket);
 	pthread_create(&thread, NULL, print_regularly, NULL);
 	receive_all(socket);
 	return 0;

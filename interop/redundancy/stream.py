@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Message stream in both directions on a socket of the system: SCTP's one-to-one style, MPTCP, or M3UA on SCTP.
 
-    stream.py sctp|mptcp listen PORT --count N [--size BYTES] [--interval-ms MS]
-    stream.py sctp|mptcp|m3ua connect ADDR PORT --count N [--size BYTES] [--interval-ms MS]
+    stream.py sctp|mptcp listen PORT [--size BYTES] [--interval-ms MS] [--mute]
+    stream.py sctp|mptcp|m3ua connect ADDR PORT [--size BYTES] [--interval-ms MS] [--mute]
 
 With `m3ua` it is an ASP whose messages its signalling gateway sends back: they have its own point code as destination.
 
-Each side sends one message at each interval, with its number. What the stack does not accept at once is queued. JSON lines on
+Each side sends one message at each interval, with its number, until SIGUSR1. What the stack does not accept at once is queued. JSON lines on
 standard output (README.md, "The table of redundancy"); times are those of the host's clock in s.
 """
 
@@ -80,6 +80,11 @@ class Stream:
         self.queue = collections.deque()
         self.sent = self.numbered = 0
         self.flushed = 0.0
+        self.stopped, self.stop_requested = options.mute, False
+        signal.signal(signal.SIGUSR1, self.request_stop)
+
+    def request_stop(self, *_):
+        self.stop_requested = True
 
     def open(self):
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP if self.is_sctp else IPPROTO_MPTCP)
@@ -126,13 +131,16 @@ class Stream:
         while True:
             now = time.monotonic()
             interval = self.options.interval_ms / 1e3
-            while self.numbered < self.options.count and start + self.numbered * interval <= now:
+            if self.stop_requested and not self.stopped:
+                self.stopped = True
+                emit("stopped", count=self.numbered)
+            while not self.stopped and start + self.numbered * interval <= now:
                 self.queue.append(struct.pack("!Q", self.numbered) + bytes(self.options.size - 8))
                 self.numbered += 1
             reason = self.write(made)
             self.flush(now)
             wait = OUTPUT
-            if self.numbered < self.options.count:
+            if not self.stopped:
                 wait = min(wait, max(0, start + self.numbered * interval - time.monotonic()))
             # A blocked writer tries again at the next message.
             readable, _, _ = select.select([made], [], [], wait)
@@ -157,8 +165,6 @@ class Stream:
                 continue
             self.queue.popleft()
             self.sent += 1
-            if self.sent == self.options.count:
-                emit("sent", count=self.sent)
         return None
 
     def read(self, made):
@@ -239,9 +245,9 @@ def main():
         if role == "connect":
             options.add_argument("address")
         options.add_argument("port", type=int)
-        options.add_argument("--count", type=int, required=True)
         options.add_argument("--size", type=int, default=100)
         options.add_argument("--interval-ms", type=float, default=20)
+        options.add_argument("--mute", action="store_true", help="send nothing")
     options = top.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     if linux_paths() is not None:

@@ -1,7 +1,7 @@
 //! Message stream in both directions on crate `carrick` with its defaults, as stream.py on sockets.
 //!
-//! `cargo run -p carrick --example stream -- --transport udp connect 10.77.0.2 5000 --count 100`. Each side sends one
-//! message at each interval, with its number, and prints JSON lines: `arrived` with numbers and times, and the states of the paths.
+//! `cargo run -p carrick --example stream -- --transport udp connect 10.77.0.2 5000`. Each side sends one message at each interval, with its
+//! number, until SIGUSR1, and prints JSON lines: `arrived` with numbers and times, and the states of the paths.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::error::Error;
@@ -13,6 +13,7 @@ use carrick::{
 };
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, interval, sleep, sleep_until};
 
 /// Interval at which arrivals are printed and paths are read.
@@ -53,15 +54,15 @@ enum Role {
 
 #[derive(Clone, Copy, Args)]
 struct StreamOptions {
-    /// Number of messages.
-    #[arg(long)]
-    count: u64,
     /// Bytes of a message, at least 8.
     #[arg(long, default_value_t = 100)]
     size: usize,
     /// Interval of the messages.
     #[arg(long, default_value_t = 20)]
     interval_ms: u64,
+    /// Send nothing.
+    #[arg(long)]
+    mute: bool,
 }
 
 /// Prints an event with its time.
@@ -114,7 +115,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     };
     emit("up", Value::Null);
-    let (sent, reason) = run(association, stream).await;
+    let (sent, reason) = run(association, stream).await?;
     emit("end", json!({ "reason": reason, "sent": sent }));
     drop(endpoint);
     Ok(())
@@ -136,11 +137,13 @@ async fn connect(
 }
 
 /// Sends and receives until the association ends. Returns the number of sent messages and the reason.
-async fn run(association: Association, stream: StreamOptions) -> (u64, String) {
+async fn run(association: Association, stream: StreamOptions) -> std::io::Result<(u64, String)> {
     let (sender, mut receiver) = association.split();
     let start = Instant::now();
     let step = Duration::from_millis(stream.interval_ms);
     let mut queue = VecDeque::new();
+    let mut stop = signal(SignalKind::user_defined1())?;
+    let mut stopped = stream.mute;
     let (mut numbered, mut sent) = (0, 0);
     let (mut arrivals, mut states) = (Vec::new(), Value::Null);
     let mut output = interval(OUTPUT);
@@ -154,23 +157,24 @@ async fn run(association: Association, stream: StreamOptions) -> (u64, String) {
                 }
                 ended => {
                     print_arrivals(&mut arrivals);
-                    return (sent, reason(&ended.err()));
+                    return Ok((sent, reason(&ended.err())));
                 }
             },
-            () = sleep_until(due), if numbered < stream.count => {
+            () = sleep_until(due), if !stopped => {
                 queue.push_back(message(numbered, stream.size));
                 numbered += 1;
             }
             result = send(&sender, queue.front()), if !queue.is_empty() => {
                 if let Err(error) = result {
                     print_arrivals(&mut arrivals);
-                    return (sent, error);
+                    return Ok((sent, error));
                 }
                 queue.pop_front();
                 sent += 1;
-                if sent == stream.count {
-                    emit("sent", json!({ "count": sent }));
-                }
+            }
+            _ = stop.recv(), if !stopped => {
+                stopped = true;
+                emit("stopped", json!({ "count": numbered }));
             }
             _ = output.tick() => {
                 print_arrivals(&mut arrivals);
