@@ -18,7 +18,7 @@ class Column:
     guests = ()
     # Process that is the stack, where the program is another one.
     has_daemon = False
-    # Side b has no program of its own: what it receives, it sends back.
+    # Side b sends back what it receives, without a program beside the stack.
     echoes = False
     ours = False
     bound = "default"
