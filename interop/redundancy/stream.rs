@@ -152,7 +152,8 @@ async fn run(association: Association, stream: StreamOptions) -> std::io::Result
         tokio::select! {
             received = receiver.recv() => match received {
                 Ok(Some(message)) => {
-                    let number = message.payload.get(..8).and_then(|head| head.try_into().ok());
+                    let payload = message.payload.into_bytes();
+                    let number = payload.get(..8).and_then(|head| head.try_into().ok());
                     arrivals.push((number.map(u64::from_be_bytes), seconds()));
                 }
                 ended => {
