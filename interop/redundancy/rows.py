@@ -181,7 +181,7 @@ ROWS = [
     Row("icmp-port", "plane 1 answers by ICMP Port or Protocol Unreachable", fault(reject, change(0, reject=None))),
     Row("second-1", "planes 1, 2, 1, 2 drop all frames, each after the one before has come back", alternate(0, drop, lambda plane: drop(plane, "none"))),
     Row("second-2", "planes 2, 1, 2, 1 drop all frames, each after the one before has come back", alternate(1, drop, lambda plane: drop(plane, "none"))),
-    Row("second-link", "the links of planes 1, 2, 1, 2 go down at both ends, each after the one before has come back",
+    Row("second-link", "the links of planes 1, 2, 1, 2 go down, each after the one before has come back",
         alternate(0, lambda plane: link("ab", plane, "down"), lambda plane: link("ab", plane, "up"))),
     Row("both-dead-5", "both planes drop all frames for 5 s, plane 2 returns", both_dead(5)),
     Row("both-dead-30", "both planes drop all frames for 30 s, plane 2 returns", both_dead(30)),
