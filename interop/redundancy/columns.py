@@ -22,6 +22,8 @@ class Column:
     echoes = False
     ours = False
     bound = "default"
+    # Whether a test fails without the column.
+    required = False
 
     def __init__(self, name, title, carrier):
         self.name, self.title, self.carrier = name, title, carrier
@@ -56,7 +58,7 @@ class Column:
 class Crate(Column):
     """Crate `carrick`, by its example `stream`."""
 
-    ours = True
+    ours = required = True
 
     def missing(self, options):
         return None if os.access(options.stream, os.X_OK) else f"{options.stream} is missing; build it with cargo build -p carrick --example stream"
@@ -68,7 +70,7 @@ class Crate(Column):
 class Preloaded(Column):
     """`carrick run`: stream.py on the sockets of a daemon."""
 
-    ours = has_daemon = True
+    ours = has_daemon = required = True
     preset = ()
 
     def missing(self, options):
@@ -100,7 +102,7 @@ class Preloaded(Column):
 class Signaling(Preloaded):
     """`carrick run` with the preset for signaling."""
 
-    preset, bound = ("--preset", "signaling"), "signaling"
+    preset, bound, required = ("--preset", "signaling"), "signaling", False
 
     def missing(self, options):
         if missing := super().missing(options):

@@ -182,6 +182,8 @@ def main():
         cells, missing = chosen(options)
         for name, reason in missing.items():
             print(f"redundancy: no column {name}: {reason}", file=sys.stderr)
+        if options.check and any(column.required and column.name in missing for column in COLUMNS):
+            sys.exit("redundancy: --check needs these columns")
         if not cells:
             sys.exit("redundancy: no cell is chosen; --list prints the names")
         signal.signal(signal.SIGINT, interrupt)
