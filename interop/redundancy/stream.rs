@@ -67,14 +67,14 @@ struct StreamOptions {
 
 /// Prints an event with its time.
 fn emit(event: &str, more: Value) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let mut line = json!({ "event": event, "t": now.unwrap_or_default().as_secs_f64() });
+    let mut line = json!({ "event": event, "t": seconds() });
     if let (Value::Object(line), Value::Object(more)) = (&mut line, more) {
         line.extend(more);
     }
     println!("{line}");
 }
 
+/// Returns the time of the host's clock.
 fn seconds() -> f64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default().as_secs_f64()
@@ -158,7 +158,7 @@ async fn run(association: Association, stream: StreamOptions) -> std::io::Result
                 }
                 ended => {
                     print_arrivals(&mut arrivals);
-                    return Ok((sent, reason(&ended.err())));
+                    return Ok((sent, reason(ended.err().as_ref())));
                 }
             },
             () = sleep_until(due), if !stopped => {
@@ -185,10 +185,8 @@ async fn run(association: Association, stream: StreamOptions) -> std::io::Result
     }
 }
 
-fn reason(error: &Option<RecvError>) -> String {
-    error
-        .as_ref()
-        .map_or_else(|| "closed by the peer".into(), ToString::to_string)
+fn reason(error: Option<&RecvError>) -> String {
+    error.map_or_else(|| "closed by the peer".into(), ToString::to_string)
 }
 
 fn message(number: u64, size: usize) -> Vec<u8> {
