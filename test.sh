@@ -169,6 +169,15 @@ interop() {
   built && python3 interop/run.py --carrick target/debug/examples/peer --jobs 2 ${long:+--full}
 }
 
+# Failures of planes while messages flow: what the judgement counts, and the quick cells; in a long run all of Carrick's.
+redundancy() {
+  python3 -B interop/redundancy/selftest.py && built && python3 -B interop/redundancy/run.py --quick --check --jobs 12
+}
+
+redundancy_full() {
+  built && python3 -B interop/redundancy/run.py --check --jobs 24
+}
+
 # Every procedure with every stack gives the result that docs/interop.md has.
 interop_matrix() {
   interop/peers/build.sh rust pion && cargo build --release -p carrick --example peer --features dtls --locked &&
@@ -332,7 +341,7 @@ computing() {
 waiting() {
   if [ -z "$installed" ]; then
     local name
-    for name in raw-ip namespaces live commands filter middlebox dissection sockets-probe interop; do skip "$name" "$no_peers"; done
+    for name in raw-ip namespaces live commands filter middlebox dissection sockets-probe interop redundancy; do skip "$name" "$no_peers"; done
     return
   fi
   check raw-ip raw_ip
@@ -350,10 +359,12 @@ other_waiting() {
   if [ -n "$installed" ]; then
     check sockets-probe sockets_probe
     check interop interop
+    check redundancy redundancy
     if [ -n "$long" ]; then
       check linux-sockets linux_sockets
       check scripts foreign_scripts
       check live-stacks live_stacks
+      check redundancy-full redundancy_full
       check programs programs
       need go sigtran-peers sigtran_peers
       need go interop-matrix interop_matrix

@@ -18,7 +18,7 @@ import subprocess
 PATHS = 2
 PREFIX = {"v4": ("10.77.0.", "10.78.0."), "v6": ("fd77::", "fd78::")}
 HOST_PART = {"a": "1", "b": "2", "m": "3"}
-_OURS = re.compile(r"^ci(\d+)\.\d+[mab]$")
+_OURS = re.compile(r"^(?:ci|table)(\d+)\.\d+[mab]$")
 _numbers = itertools.count()
 
 
@@ -76,9 +76,11 @@ def remove_stale():
 class Network:
     """Namespaces of one scenario. `guests` names the sides that are user-mode Linux."""
 
+    prefix = "ci"
+
     def __init__(self, guests=()):
         self.guests = set(guests)
-        stem = f"ci{os.getpid()}.{next(_numbers)}"
+        stem = f"{self.prefix}{os.getpid()}.{next(_numbers)}"
         self.middle = stem + "m"
         self.namespace = {side: self.middle if side in self.guests else stem + side for side in "ab"} | {"m": self.middle}
 
@@ -94,18 +96,24 @@ class Network:
         for name in {self.middle, *self.namespace.values()}:
             _delete(name)
 
-    def _build(self):
+    def _add_namespaces(self):
         for name in sorted({self.middle, *self.namespace.values()}):
             run("ip", "netns", "add", name)
             run("ip", "-n", name, "link", "set", "lo", "up")
+
+    def _add_sides(self, path):
+        for side in "ab":
+            if side in self.guests:
+                self._tap(side, path)
+            else:
+                self._veth(side, path)
+
+    def _build(self):
+        self._add_namespaces()
         for path in range(PATHS):
             run("ip", "-n", self.middle, "link", "add", f"br{path}", "type", "bridge", "mcast_snooping", "0")
             run("ip", "-n", self.middle, "link", "set", f"br{path}", "up")
-            for side in "ab":
-                if side in self.guests:
-                    self._tap(side, path)
-                else:
-                    self._veth(side, path)
+            self._add_sides(path)
         nft = ["ip", "netns", "exec", self.middle, "nft"]
         run(*nft, "add table bridge way")
         run(*nft, "add chain bridge way forward { type filter hook forward priority 0 ; policy accept ; }")
@@ -114,11 +122,10 @@ class Network:
 
     def _plain(self, namespace, interface):
         """Disables offloads, so that captured packets have their checksums and their size on the link."""
-        for feature in ("tx", "rx", "tso", "gso", "gro", "tx-udp-segmentation", "tx-sctp-segmentation"):
-            # Offloads that a device does not support are off already.
-            subprocess.run(
-                ["ip", "netns", "exec", namespace, "ethtool", "-K", interface, feature, "off"], capture_output=True
-            )
+        # Offloads that a device does not support are off already.
+        features = "tx rx tso gso gro tx-udp-segmentation tx-sctp-segmentation"
+        switch = f"for feature in {features}; do ethtool -K {interface} $feature off; done"
+        subprocess.run(["ip", "netns", "exec", namespace, "sh", "-c", switch], capture_output=True)
 
     def _join(self, side, path):
         port = f"{side}{path}"
@@ -130,12 +137,17 @@ class Network:
         run("ip", "netns", "exec", self.middle, "ip", "tuntap", "add", f"{side}{path}", "mode", "tap")
         self._join(side, path)
 
+    @staticmethod
+    def _addresses(side, path):
+        """Returns the addresses of a side on a path, with their prefix lengths."""
+        return with_length(side, path)
+
     def _veth(self, side, path):
         inside, name = self.namespace[side], f"eth{path}"
         run("ip", "-n", self.middle, "link", "add", f"{side}{path}", "type", "veth", "peer", "name", name, "netns", inside)
         self._plain(inside, name)
         self._join(side, path)
-        for one in with_length(side, path):
+        for one in self._addresses(side, path):
             run("ip", "-n", inside, "address", "add", one, "dev", name, *(["nodad"] if ":" in one else []))
         run("ip", "-n", inside, "link", "set", name, "up")
 
@@ -145,7 +157,7 @@ class Network:
 
     def nics(self, side):
         """Returns the arguments of `kernel_peer.py --nic` for a guest."""
-        return [f"{side}{path}=" + ",".join(with_length(side, path)) for path in range(PATHS)]
+        return [f"{side}{path}=" + ",".join(self._addresses(side, path)) for path in range(PATHS)]
 
     # Loss, path failures and marks
 

@@ -69,15 +69,16 @@ class Guest:
 
     def stop(self):
         """Asks the program to end."""
-        self._write_line("stop")
+        self.write_line("stop")
 
     def configure(self, commands):
         """Runs commands of `ip` in the guest, which reads them from a file: the console is for short lines."""
         with tempfile.NamedTemporaryFile("w", dir=self._scratch.name, delete=False) as batch:
             batch.writelines(f"{command}\n" for command in commands)
-        self._write_line(f"ip -batch {batch.name}")
+        self.write_line(f"ip -batch {batch.name}")
 
-    def _write_line(self, line):
+    def write_line(self, line):
+        """Passes a line to the console of the guest (see init.py)."""
         try:
             self.process.stdin.write(f"{line}\n".encode())
             self.process.stdin.flush()

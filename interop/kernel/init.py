@@ -2,8 +2,8 @@
 """PID 1 of the guest: boots user-mode Linux on the host's files and runs one program.
 
 What to do comes in the environment variable CARRICK_GUEST (base64 of JSON), which the kernel hands over from
-its command line. A line "stop" on the console becomes SIGTERM for the program, and a line that begins with "ip" is run. The last line is
-"EXIT status".
+its command line. A line "stop" on the console becomes SIGTERM for the program, "signal NAME" that signal, and a line that begins with "ip" is run.
+The last line is "EXIT status".
 """
 
 import base64
@@ -17,10 +17,13 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 RB_POWER_OFF = 0x4321FEDC
 SYS_FINIT_MODULE = 313  # x86_64
+# Seconds that the kernel runs on after its program was killed, as that of a host does, which ends the associations.
+AFTER_KILL = 5
 
 
 def mount(kind, where):
@@ -85,6 +88,8 @@ def obey(child):
         words = line.split()
         if words == ["stop"]:
             child.send_signal(signal.SIGTERM)
+        elif words[:1] == ["signal"]:
+            child.send_signal(signal.Signals[f"SIG{words[1]}"])
         elif words[:1] == ["ip"]:
             subprocess.run(words, check=False, stdin=subprocess.DEVNULL)
 
@@ -99,7 +104,10 @@ def main():
     network(guest)
     child = subprocess.Popen(guest["program"], stdin=subprocess.DEVNULL)
     threading.Thread(target=obey, args=(child,), daemon=True).start()
-    return child.wait()
+    status = child.wait()
+    if status == -signal.SIGKILL:
+        time.sleep(AFTER_KILL)
+    return status
 
 
 if __name__ == "__main__":
