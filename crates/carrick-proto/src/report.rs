@@ -257,12 +257,13 @@ fn end_text(reason: &CloseReason) -> String {
         CloseReason::ShutdownTimedOut => "T5-shutdown-guard expired".into(),
         CloseReason::ProtocolUnreachable => "ICMP Protocol or Port Unreachable received".into(),
         CloseReason::LowerLayerLost => "lower layer lost".into(),
+        CloseReason::AlreadyConnected => "another association with this peer exists".into(),
     }
 }
 
 impl CloseReason {
     /// Names of all reasons, in their order.
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 11] = [
         "shutdown",
         "aborted-by-user",
         "aborted-by-peer",
@@ -273,6 +274,7 @@ impl CloseReason {
         "shutdown-timed-out",
         "protocol-unreachable",
         "lower-layer-lost",
+        "already-connected",
     ];
 
     /// Returns the place in [`Self::NAMES`].
@@ -288,6 +290,7 @@ impl CloseReason {
             Self::ShutdownTimedOut => 7,
             Self::ProtocolUnreachable => 8,
             Self::LowerLayerLost => 9,
+            Self::AlreadyConnected => 10,
         }
     }
 }

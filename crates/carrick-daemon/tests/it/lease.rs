@@ -217,8 +217,8 @@ async fn two_connects_over_a_lease_make_one_association() {
     let message = accepted.recv().await.unwrap().unwrap();
     assert_eq!(&message.payload.into_bytes()[..], b"hello");
     drop((association, accepted));
-    client.close().await;
-    server.close().await;
+    assert!(client.close().await.is_empty());
+    assert!(server.close().await.is_empty());
     done.send(()).unwrap();
     daemon.await.unwrap();
 }

@@ -67,6 +67,19 @@ fn describe(change: &Change, network: &Network) -> String {
         Change::RemoveAddress { interface, address } => {
             format!("{} loses {address}", network.interface_name(*interface))
         }
+        Change::InterfaceDown(of) => format!("{} goes down", network.interface_name(*of)),
+        Change::InterfaceUp(of) => format!("{} comes up", network.interface_name(*of)),
+        Change::SetNeighbor {
+            interface,
+            neighbor,
+        } => format!(
+            "the neighbour of {} is {neighbor:?}",
+            network.interface_name(*interface)
+        ),
+        Change::SetInput { interface, input } => format!(
+            "packets that arrive at {} get {input:?}",
+            network.interface_name(*interface)
+        ),
         Change::AddRoute { node, .. } | Change::RemoveRoutes { node, .. } => {
             format!("{} has new routes", network.node_name(*node))
         }

@@ -30,11 +30,14 @@ impl Association {
         self.close(CloseReason::LowerLayerLost, cx);
     }
 
+    /// Returns whether the policy lets an association continue after an ICMP "Protocol Unreachable".
+    pub(crate) fn continues_after_protocol_unreachable(&self) -> bool {
+        self.config.research.policies.protocol_unreachable == ProtocolUnreachable::AbortAfterSilence
+    }
+
     /// ICMP: SCTP is not supported at the peer's address (section 10, ICMP8).
     pub(crate) fn on_protocol_unreachable(&mut self, cx: &mut Context<'_>) {
-        let waits = self.config.research.policies.protocol_unreachable
-            == ProtocolUnreachable::AbortAfterSilence
-            && !self.state.is_setup();
+        let waits = self.continues_after_protocol_unreachable() && !self.state.is_setup();
         let path = &self.paths[self.paths.current()];
         let rto = path.rto_without_back_off(&self.config);
         if self.liveness.on_protocol_unreachable(cx.now, rto) || !waits {

@@ -12,7 +12,7 @@ use crate::route::MatchingAddress;
 use crate::time::Time;
 
 /// Format of an endpoint. Its version changes with every change of the state, also within a release of the crate.
-const FORMAT: Format = Format::new(*b"carrick\x1a", 2);
+const FORMAT: Format = Format::new(*b"carrick\x1a", 1);
 
 /// State of an endpoint and of all its associations, exported by [`Endpoint::export`].
 ///

@@ -77,8 +77,9 @@ impl Endpoint {
     ///
     /// 1. Find the association of the quoted addresses, ports and encapsulation (ICMP5), and validate the
     ///    quoted Verification Tag, or for an INIT its Initiate Tag (ICMP6).
-    /// 2. With UDP encapsulation, treat a "Port Unreachable" as "Protocol Unreachable", or where another path
-    ///    works as "Destination Unreachable" (RFC 6951, section 5.5).
+    /// 2. With UDP encapsulation, treat a "Port Unreachable" as "Protocol Unreachable" (RFC 6951, section 5.5).
+    ///    Where another path works, treat both as "Destination Unreachable", the latter with the policy
+    ///    [`AbortAfterSilence`](crate::research::ProtocolUnreachable::AbortAfterSilence) only.
     /// 3. Apply the kind: ignore a "Port Unreachable" (ICMP3), end the association or try another address of its
     ///    set-up (ICMP8), reduce the path MTU (ICMP7), or count an error of the path (ICMP9).
     fn apply_icmp(&mut self, now: Time, icmp: &IcmpInput<'_>) -> Option<()> {
@@ -110,7 +111,10 @@ impl Endpoint {
         // 2.
         let kind = match icmp.kind {
             IcmpKind::PortUnreachable if encapsulation.is_some() => {
-                encapsulated_unreachable(association, icmp.remote)
+                peer_unreachable(association, icmp.remote)
+            }
+            IcmpKind::ProtocolUnreachable if association.continues_after_protocol_unreachable() => {
+                peer_unreachable(association, icmp.remote)
             }
             kind => kind,
         };
@@ -149,9 +153,10 @@ impl Endpoint {
     }
 }
 
-/// Returns the kind of a "Port Unreachable" with UDP encapsulation (RFC 6951, section 5.5). A translator
-/// may have lost its mapping: if another path works, only this one has failed.
-fn encapsulated_unreachable(association: &Association, remote: IpAddr) -> IcmpKind {
+/// Returns the kind of a "Protocol Unreachable", or of a "Port Unreachable" with UDP encapsulation (RFC 6951, section
+/// 5.5). A translator may have lost its mapping, or another host may have the address now: if another path works,
+/// only this one has failed.
+fn peer_unreachable(association: &Association, remote: IpAddr) -> IcmpKind {
     let others = association.paths().iter().filter(|p| p.remote() != remote);
     if others.into_iter().any(Path::is_usable) && !association.state().is_setup() {
         IcmpKind::DestinationUnreachable

@@ -489,3 +489,26 @@ fn a_setup_tries_its_next_address_at_once() {
         }
     }
 }
+
+/// RFC 9260, section 10, rule ICMP8: another path works.
+#[test]
+fn protocol_unreachable_of_one_path_fails_that_path() {
+    let mut w = World::with(2, |_, c| {
+        c.association = carrick_proto::AssociationConfig::modern();
+    });
+    w.config = carrick_proto::AssociationConfig::modern();
+    let (mut w, a, _) = w.connected();
+    w.send(0, a, 0, pattern(100));
+    w.run(ms(1));
+    let sent = w.sent(0, ChunkType::DATA)[0].bytes.clone();
+    let to = addresses(1)[0];
+    for _ in 0..3 {
+        icmp(&mut w, IcmpKind::ProtocolUnreachable, to, &sent[..8]);
+        w.run(secs(1));
+    }
+    assert_eq!(w.states()[0], Some("Established"));
+    assert!(
+        w.events(0)
+            .contains(&Event::PathPotentiallyFailed(PathId(0)))
+    );
+}

@@ -193,7 +193,7 @@ fn packets_of_one_direction_are_lost() {
 /// Packets of endpoint 0 arrive by the first network only, those of endpoint 1 by the second: a path works from
 /// the first address of endpoint 0 to the first of endpoint 1 for as long as answers go to the second address.
 #[test]
-fn an_expedient_source_is_left_when_the_selected_one_works() {
+fn an_expedient_source_is_left_for_the_selected_one() {
     let mut pair = Pair::new(&recommended());
     pair.set_cut_from(0, 1, true);
     pair.set_cut_from(1, 0, true);
