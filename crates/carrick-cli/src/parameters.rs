@@ -36,7 +36,7 @@ const NAMES: [(&str, &str); 17] = [
     ),
 ];
 
-/// ParameterPlace of a parameter, for errors.
+/// Place of a parameter, for errors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ParameterPlace {
     /// Option of the command line.

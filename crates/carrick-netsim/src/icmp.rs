@@ -44,7 +44,7 @@ pub enum IcmpError {
         /// Code of type 3 (IPv4) or type 1 (IPv6); code 4 of type 3 is [`Self::TooBig`].
         code: u8,
     },
-    /// The destination does not know the protocol: a Parameter Problem of ICMPv6 (RFC 4443, section
+    /// The destination does not know the protocol: a Parameter Problem of `ICMPv6` (RFC 4443, section
     /// 3.4). In IPv4 this is [`Self::Unreachable`] with code 2.
     UnknownNextHeader,
     /// The time to live reached zero in transit.
@@ -57,10 +57,9 @@ impl IcmpError {
         let code = match (reason, v4) {
             (Unreachable::Net, _) => 0,
             (Unreachable::Host, true) => 1,
-            (Unreachable::Host, false) => 3,
             (Unreachable::Protocol, true) => 2,
             (Unreachable::Protocol, false) => return Self::UnknownNextHeader,
-            (Unreachable::Port, true) => 3,
+            (Unreachable::Host, false) | (Unreachable::Port, true) => 3,
             (Unreachable::Port, false) => 4,
         };
         Self::Unreachable { code }

@@ -238,15 +238,15 @@ mod tests {
             let to = (addresses[network].b, networks.port_of_b());
             a.sockets[network].send_to(bytes, to).await.unwrap();
         };
-        for network in 0..2 {
+        for (network, of_network) in addresses.iter().enumerate() {
             send(network, b"before").await;
             let (bytes, source) = b.receive(network).await;
             assert_eq!(bytes, b"before");
-            assert_eq!(source.ip(), addresses[network].a);
+            assert_eq!(source.ip(), of_network.a);
             b.sockets[network].send_to(b"reply", source).await.unwrap();
             let (bytes, source) = a.receive(network).await;
             assert_eq!(bytes, b"reply");
-            assert_eq!(source.ip(), addresses[network].b);
+            assert_eq!(source.ip(), of_network.b);
 
             networks.set_cut(network, true);
             assert!(networks.is_cut(network) && !networks.is_cut(1 - network));

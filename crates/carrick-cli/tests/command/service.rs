@@ -320,7 +320,7 @@ fn hang_up_reloads_the_defaults_of_sockets() {
 #[test]
 fn options_of_run_are_defaults_of_sockets() {
     build_library();
-    let port = free_udp_port().to_string();
+    let port = free_udp_port();
     let network = ["--udp-port", &*port, "--bind", "127.0.0.1"];
     let printed = |options: &[&str]| printed_rto_min(&[&network, options].concat());
     assert_eq!(printed(&["--preset", "signaling"]), "150\n321\n");

@@ -283,7 +283,7 @@ fn delays(routing: HostRouting, seed: u8, failures: &[Failure]) -> Vec<Duration>
     let client = client.application();
     assert!(!client.closed, "the association ended: {failures:?}");
     assert_eq!(client.echoed.len(), client.sent.len(), "{failures:?}");
-    let begins = |failure: &Failure| START + failure.from - secs(1);
+    let begins = |failure: &Failure| (START + failure.from).saturating_sub(secs(1));
     let starts = failures.iter().map(begins);
     let until = failures.iter().skip(1).map(begins).chain([end]);
     let all = || client.sent.iter().zip(&client.echoed);

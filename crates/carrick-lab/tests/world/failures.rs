@@ -98,12 +98,12 @@ impl FailurePlan {
             _ => vec![true; planes],
         };
         let addresses = [1, 2].map(|end: u8| {
-            let address = |(plane, v4): (u8, &bool)| match v4 {
-                true => IpAddr::V4(Ipv4Addr::new(10, plane, 0, end)),
-                false => {
-                    let (plane, end) = (u16::from(plane), u16::from(end));
-                    IpAddr::V6(Ipv6Addr::new(0xfd00, plane, 0, 0, 0, 0, 0, end))
+            let address = |(plane, v4): (u8, &bool)| {
+                if *v4 {
+                    return IpAddr::V4(Ipv4Addr::new(10, plane, 0, end));
                 }
+                let (plane, end) = (u16::from(plane), u16::from(end));
+                IpAddr::V6(Ipv6Addr::new(0xfd00, plane, 0, 0, 0, 0, 0, end))
             };
             (1..).zip(&versions).map(address).collect()
         });

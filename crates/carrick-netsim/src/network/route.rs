@@ -158,9 +158,10 @@ fn key(address: IpAddr) -> PrefixKey {
 }
 
 fn address((v6, bits): PrefixKey) -> IpAddr {
-    match v6 {
-        false => IpAddr::V4((bits as u32).into()),
-        true => IpAddr::V6(bits.into()),
+    if v6 {
+        IpAddr::V6(bits.into())
+    } else {
+        IpAddr::V4((bits as u32).into())
     }
 }
 

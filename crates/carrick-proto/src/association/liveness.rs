@@ -49,7 +49,7 @@ impl Liveness {
     /// passed since the first one after the peer's last packet. The retransmission that the next one quotes
     /// leaves an RTO after the packet that the first one quoted; the times of the messages may differ less.
     pub(super) fn on_protocol_unreachable(&mut self, now: Time, rto: Duration) -> bool {
-        let silence = rto - rto / 8;
+        let silence = rto.saturating_sub(rto / 8);
         now >= *self.unreachable_from.get_or_insert(now + silence)
     }
 }

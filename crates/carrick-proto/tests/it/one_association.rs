@@ -88,12 +88,12 @@ fn assert_one(w: &mut World, attempts: &[Attempt], limit: Duration, what: &str) 
     let restarted = |(_, event): &(_, Event)| *event == Event::Restarted;
     assert!(!events.iter().flatten().any(restarted), "{what}");
     // The one that is left works both ways.
-    for end in 0..2 {
-        w.send(end, ids[end], 1, "afterwards");
+    for (end, id) in ids.iter().enumerate() {
+        w.send(end, *id, 1, "afterwards");
     }
     w.run(secs(5));
-    for end in 0..2 {
-        assert_eq!(read(w, end, ids[end]), ["afterwards"], "{what}");
+    for (end, id) in ids.iter().enumerate() {
+        assert_eq!(read(w, end, *id), ["afterwards"], "{what}");
     }
 }
 
@@ -261,7 +261,9 @@ fn at(address: &str, tag: u32) -> Puppet {
 fn answer_listing(w: &mut World, puppet: &Puppet, listed: &[&str]) -> Vec<SentPacket> {
     puppet.answer_init(w, |p| {
         p.state_cookie(b"cookie");
-        listed.iter().for_each(|address| p.ip_address(ip(address)));
+        for address in listed {
+            p.ip_address(ip(address));
+        }
     })
 }
 

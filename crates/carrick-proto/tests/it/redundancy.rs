@@ -227,7 +227,7 @@ fn the_first_network_to_return_is_used() {
             pair.talk(secs(dead));
             pair.set_cut(network, false);
             let late = pair.talk(secs(100));
-            let after = late - secs(dead).min(late);
+            let after = late.saturating_sub(secs(dead));
             assert!(after <= secs(limit), "{network} after {dead} s: {after:?}");
             pair.assert_complete();
         }
@@ -263,7 +263,7 @@ fn a_path_with_losses_is_kept() {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        if state >> 33 & 127 == 0 {
+        if (state >> 33).is_multiple_of(128) {
             Verdict::Drop
         } else {
             Verdict::Pass

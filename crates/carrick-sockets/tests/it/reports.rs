@@ -35,108 +35,113 @@ fn counts(w: &mut World, host: usize) -> Vec<(&'static str, u64)> {
 #[test]
 fn the_operator_sees_a_potentially_failed_path() {
     for exposed in [1, 2] {
-        let mut w = World::new();
-        w.keep_sockets();
-        let b = w.one_to_one(B);
-        let any = format!("0.0.0.0:{PORT}").parse().unwrap();
-        w.look(B).bind(b, any).unwrap();
-        w.on(B, |s, _| s.listen(b, 5)).unwrap();
-        for host in [A, B] {
-            w.look(host).report_events();
-        }
-        let a = w.one_to_one(A);
-        let value = AssocValue {
-            value: exposed,
-            ..AssocValue::default()
-        };
-        w.set(A, a, SCTP_EXPOSE_POTENTIALLY_FAILED_STATE, &value)
-            .unwrap();
-        w.subscribe(A, a, &[SCTP_PEER_ADDR_CHANGE]);
-        w.connect(a, at(B, PORT)).unwrap_err();
-        w.run(secs(10));
-        w.recv_all(A, a);
-        let (own, other) = ([ip(A, 0), ip(A, 1)], [ip(B, 0), ip(B, 1)]);
-        let port = w.look(A).local_address(a).unwrap().port();
-        let begin = format!(
-            "association 3, {}:{port} with {}:{PORT}: ",
-            own[0], other[0]
-        );
-        let on_first = format!("path {} -> {}", own[0], other[0]);
-        let on_second = format!("path {} -> {}", own[1], other[1]);
-        assert_eq!(
-            lines(&mut w, A),
-            [format!(
-                "{begin}established by this host: {on_first}, {on_second}"
-            )]
-        );
-        w.set_link(0, false);
-        w.send(A, a, b"x").unwrap();
-        // One timeout.
-        w.run(ms(1900));
-        let moved = format!(
-            "association 3, {}:{port} with {}:{PORT}: ",
-            own[1], other[1]
-        );
-        assert_eq!(
-            lines(&mut w, A),
-            [
-                format!("{moved}{on_first} is potentially failed: error count 1"),
-                format!(
-                    "{moved}{on_second} carries new data, the primary path is {}",
-                    &on_first[5..]
-                ),
-            ]
-        );
-        let path = paths(&mut w)[0];
-        assert!(path.status.potentially_failed && path.status.active);
-        assert_eq!(path.error_count, 1);
-        assert_eq!(w.look(A).statistics().paths.potentially_failed, 1);
-        // The program.
-        let asked = PaddrInfo {
-            address: at(B, PORT).into(),
-            ..PaddrInfo::default()
-        };
-        let seen = w.get(A, a, SCTP_GET_PEER_ADDR_INFO, &asked).unwrap().state;
-        let notified = w.recv_all(A, a).len();
-        if exposed == 2 {
-            assert_eq!((seen, notified), (SCTP_PF, 1));
-        } else {
-            assert_eq!((seen, notified), (SCTP_ACTIVE, 0));
-        }
-        w.set_link(0, true);
-        w.run(secs(10));
-        assert_eq!(
-            lines(&mut w, A),
-            [
-                format!("{begin}{on_first} is active again"),
-                format!("{begin}{on_first}, the primary path, carries new data"),
-            ]
-        );
-        w.on(A, |s, now| s.close(now, a)).unwrap();
-        w.run(secs(1));
-        assert_eq!(
-            lines(&mut w, A),
-            [format!("{begin}ended: SHUTDOWN COMPLETE")]
-        );
-        assert_eq!(
-            counts(&mut w, A),
-            [
-                ("potentially-failed", 1),
-                ("recovered", 1),
-                ("current-changed", 2),
-                ("shutdown", 1)
-            ]
-        );
-        let of_peer = lines(&mut w, B);
-        assert!(
-            of_peer[0].contains(": established by the peer: path "),
-            "{of_peer:?}"
-        );
-        assert!(
-            of_peer[1].ends_with(": ended: SHUTDOWN COMPLETE"),
-            "{of_peer:?}"
-        );
+        see_a_failed_path(exposed);
     }
+}
+
+#[expect(clippy::too_many_lines, reason = "one course of events")]
+fn see_a_failed_path(exposed: u32) {
+    let mut w = World::new();
+    w.keep_sockets();
+    let b = w.one_to_one(B);
+    let any = format!("0.0.0.0:{PORT}").parse().unwrap();
+    w.look(B).bind(b, any).unwrap();
+    w.on(B, |s, _| s.listen(b, 5)).unwrap();
+    for host in [A, B] {
+        w.look(host).report_events();
+    }
+    let a = w.one_to_one(A);
+    let value = AssocValue {
+        value: exposed,
+        ..AssocValue::default()
+    };
+    w.set(A, a, SCTP_EXPOSE_POTENTIALLY_FAILED_STATE, &value)
+        .unwrap();
+    w.subscribe(A, a, &[SCTP_PEER_ADDR_CHANGE]);
+    w.connect(a, at(B, PORT)).unwrap_err();
+    w.run(secs(10));
+    w.recv_all(A, a);
+    let (own, other) = ([ip(A, 0), ip(A, 1)], [ip(B, 0), ip(B, 1)]);
+    let port = w.look(A).local_address(a).unwrap().port();
+    let begin = format!(
+        "association 3, {}:{port} with {}:{PORT}: ",
+        own[0], other[0]
+    );
+    let on_first = format!("path {} -> {}", own[0], other[0]);
+    let on_second = format!("path {} -> {}", own[1], other[1]);
+    assert_eq!(
+        lines(&mut w, A),
+        [format!(
+            "{begin}established by this host: {on_first}, {on_second}"
+        )]
+    );
+    w.set_link(0, false);
+    w.send(A, a, b"x").unwrap();
+    // One error.
+    w.run(ms(900));
+    let moved = format!(
+        "association 3, {}:{port} with {}:{PORT}: ",
+        own[1], other[1]
+    );
+    assert_eq!(
+        lines(&mut w, A),
+        [
+            format!("{moved}{on_first} is potentially failed: error count 1"),
+            format!(
+                "{moved}{on_second} carries new data, the primary path is {}",
+                &on_first[5..]
+            ),
+        ]
+    );
+    let path = paths(&mut w)[0];
+    assert!(path.status.potentially_failed && path.status.active);
+    assert_eq!(path.error_count, 1);
+    assert_eq!(w.look(A).statistics().paths.potentially_failed, 1);
+    // The program.
+    let asked = PaddrInfo {
+        address: at(B, PORT).into(),
+        ..PaddrInfo::default()
+    };
+    let seen = w.get(A, a, SCTP_GET_PEER_ADDR_INFO, &asked).unwrap().state;
+    let notified = w.recv_all(A, a).len();
+    if exposed == 2 {
+        assert_eq!((seen, notified), (SCTP_PF, 1));
+    } else {
+        assert_eq!((seen, notified), (SCTP_ACTIVE, 0));
+    }
+    w.set_link(0, true);
+    w.run(secs(10));
+    assert_eq!(
+        lines(&mut w, A),
+        [
+            format!("{begin}{on_first} is active again"),
+            format!("{begin}{on_first}, the primary path, carries new data"),
+        ]
+    );
+    w.on(A, |s, now| s.close(now, a)).unwrap();
+    w.run(secs(1));
+    assert_eq!(
+        lines(&mut w, A),
+        [format!("{begin}ended: SHUTDOWN COMPLETE")]
+    );
+    assert_eq!(
+        counts(&mut w, A),
+        [
+            ("potentially-failed", 1),
+            ("recovered", 1),
+            ("current-changed", 2),
+            ("shutdown", 1)
+        ]
+    );
+    let of_peer = lines(&mut w, B);
+    assert!(
+        of_peer[0].contains(": established by the peer: path "),
+        "{of_peer:?}"
+    );
+    assert!(
+        of_peer[1].ends_with(": ended: SHUTDOWN COMPLETE"),
+        "{of_peer:?}"
+    );
 }
 
 #[test]
