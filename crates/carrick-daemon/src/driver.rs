@@ -547,9 +547,14 @@ impl Driver {
             .outgoing
             .poll(|out| self.sockets.poll_transmit(now, out))
         {
-            if self.network.send(cx, &transmit, bytes) == TransmitOutcome::TooBig {
+            let outcome = self.network.send(cx, &transmit, bytes);
+            if outcome == TransmitOutcome::TooBig {
                 self.sockets
                     .handle_oversized(now, &transmit, bytes, route_mtu);
+                continue;
+            }
+            if let Some(icmp) = outcome.as_icmp(&transmit, bytes) {
+                self.sockets.handle_icmp(now, &icmp);
                 continue;
             }
             let sent = (&transmit, bytes);

@@ -437,7 +437,16 @@ impl Driver {
             probe: is_probe,
             dscp: traffic_class >> 2,
         };
-        if self.network.send(cx, &transmit, frame.bytes) == TransmitOutcome::TooBig {
+        let outcome = self.network.send(cx, &transmit, frame.bytes);
+        if outcome == TransmitOutcome::Unroutable {
+            lease.pass(&LeaseFrame {
+                kind: LeaseFrameKind::DestinationUnreachable,
+                local: None,
+                remote: frame.remote,
+                bytes: &frame.bytes[..frame.bytes.len().min(QUOTED)],
+            });
+        }
+        if outcome == TransmitOutcome::TooBig {
             if let Some(mtu) = route_mtu(local, remote) {
                 lease.pass(&LeaseFrame {
                     kind: LeaseFrameKind::TooBig { mtu: mtu as u32 },

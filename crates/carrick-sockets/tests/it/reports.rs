@@ -39,7 +39,6 @@ fn the_operator_sees_a_potentially_failed_path() {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "one course of events")]
 fn see_a_failed_path(exposed: u32) {
     let mut w = World::new();
     w.keep_sockets();

@@ -275,8 +275,15 @@ impl Driver {
             .poll(|out| self.below.poll_transmit(now, &mut self.core, out))
         {
             let sent = self.network.send(cx, &transmit, bytes);
-            // Over DTLS a refused probe is lost; the search continues when it times out.
-            if sent != TransmitOutcome::TooBig || self.below.is_protected() {
+            // Over DTLS a refused probe is lost; the search continues when it times out. A packet that the host cannot
+            // route is as good as lost there, too: the quoted bytes are no SCTP packet.
+            if sent == TransmitOutcome::Done || self.below.is_protected() {
+                continue;
+            }
+            if let Some(icmp) = sent.as_icmp(&transmit, bytes) {
+                self.core.handle_icmp(now, &icmp);
+            }
+            if sent != TransmitOutcome::TooBig {
                 continue;
             }
             if transmit.probe {

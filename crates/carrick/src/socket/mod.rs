@@ -31,7 +31,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use carrick_proto::Transmit;
+use carrick_proto::{IcmpInput, IcmpKind, Transmit};
 use quinn_udp::{EcnCodepoint, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
 
@@ -73,6 +73,21 @@ pub enum TransmitOutcome {
     Lost,
     /// The packet was lost, because it is larger than the MTU of the route.
     TooBig,
+    /// The packet was lost, because the host has no route to the peer's address, or reports its network or host as
+    /// unreachable. For the protocol that is an ICMP "Destination Unreachable" about the packet.
+    Unroutable,
+}
+
+impl TransmitOutcome {
+    /// Returns the ICMP message that an unroutable packet stands for; `bytes` are those of the transmit.
+    pub fn as_icmp<'a>(self, transmit: &Transmit, bytes: &'a [u8]) -> Option<IcmpInput<'a>> {
+        (self == Self::Unroutable).then_some(IcmpInput {
+            kind: IcmpKind::DestinationUnreachable,
+            remote: transmit.route.remote,
+            encapsulation: transmit.route.encapsulation,
+            quoted: bytes,
+        })
+    }
 }
 
 /// Transmit that is queued until the socket accepts more.
@@ -398,9 +413,13 @@ impl Socket {
         }
         Poll::Ready(sent.map_err(|e| {
             if quinn_udp::is_msg_size_err(&e) {
-                TransmitOutcome::TooBig
-            } else {
-                TransmitOutcome::Lost
+                return TransmitOutcome::TooBig;
+            }
+            match e.kind() {
+                io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
+                    TransmitOutcome::Unroutable
+                }
+                _ => TransmitOutcome::Lost,
             }
         }))
     }

@@ -14,6 +14,7 @@ mod replies;
 mod returning;
 mod transfer;
 mod translator;
+mod unroutable;
 
 use carrick::Transport;
 
@@ -39,6 +40,15 @@ fn plain_ip_follows_a_moving_address() {
 fn redundancy_survives_a_returning_address() {
     for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
         returning::run(transport);
+    }
+}
+
+/// RFC 9260, section 5.1
+#[test]
+#[ignore = "needs root for network namespaces"]
+fn an_address_without_a_route_is_passed_over() {
+    for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
+        unroutable::run(transport);
     }
 }
 
