@@ -235,7 +235,7 @@ async fn next_event(events: &mut Option<Events>) -> Notification {
 fn path_sample(path: &PathStats, stats: &AssociationStats, bits_per_second: f64) -> PathSample {
     PathSample {
         state: path.status.into(),
-        carries_new_data: stats.primary == Some(path.id),
+        carries_new_data: stats.current == Some(path.id),
         bits_per_second,
         srtt: path.srtt.map(seconds),
     }

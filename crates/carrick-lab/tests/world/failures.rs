@@ -366,7 +366,7 @@ impl Built {
         let endpoint = self.net.node::<Host>(self.hosts[side]).endpoint();
         let mut lines = String::new();
         for id in endpoint.associations() {
-            let current = endpoint.association_stats(id).and_then(|s| s.primary);
+            let current = endpoint.association_stats(id).and_then(|s| s.current);
             for path in endpoint.paths(id) {
                 let state = match (path.status.active, path.status.potentially_failed) {
                     (false, _) => "inactive",

@@ -138,7 +138,7 @@ fn data_avoids_a_path_that_takes_no_data_at_all() {
     }
     assert!(late <= 1, "{late} messages were late");
     assert!(w.path(0, a, 0).status.active);
-    assert_eq!(w.stats(0, a).primary, Some(carrick_proto::PathId(1)));
+    assert_eq!(w.stats(0, a).current, Some(carrick_proto::PathId(1)));
 }
 
 /// RFC 9260, section 7.3: the configuration of RFC 9260 alone has no probes.
