@@ -82,7 +82,7 @@ unit() {
   # More threads than cores, since many tests wait for timers.
   # shellcheck disable=SC2086
   RUST_TEST_THREADS=$((2 * $(nproc))) cargo test "${workspace[@]}" --no-fail-fast --lib --bins $programs -- \
-    --skip messages_arrive_once_and_associations_end --skip experiments:: &&
+    --skip messages_arrive_once_and_associations_end --skip messages_are_in_time_while_planes_fail --skip experiments:: &&
     cargo test "${workspace[@]}" --doc
 }
 
@@ -92,7 +92,7 @@ programs_in_real_time() {
 
 world() {
   CARRICK_WORLD_SEEDS=${CARRICK_WORLD_SEEDS:-$([ -n "$long" ] && echo 20000 || echo 500)} \
-    cargo test "${workspace[@]}" --test world messages_arrive_once_and_associations_end
+    cargo test "${workspace[@]}" --test world
 }
 
 # Those of the SIGTRAN layers, of which the tests of the crate have 20 seeds each.

@@ -288,7 +288,6 @@ fn kind(dice: &mut Dice, planes: usize) -> FailureKind {
 /// Returns the recommended configuration; the association outlives every outage.
 fn settings() -> AssociationConfig {
     AssociationConfig::default().with(|c| {
-        c.paths.potentially_failed_max_retrans = Some(0);
         c.paths.association_max_retrans = NEVER;
     })
 }
@@ -502,17 +501,16 @@ pub(crate) struct FailureReport {
     pub(crate) returns: usize,
 }
 
-/// Runs the world of failures of `seed`. With `bounded`, a message that is later than its bound is a
-/// violation.
+/// Runs the world of failures of `seed`. A message that is later than its bound is a violation.
 ///
 /// # Errors
 /// The first violation, in several lines.
-pub(crate) fn run(seed: u64, bounded: bool, verbose: bool) -> Result<FailureReport, String> {
+pub(crate) fn run(seed: u64, verbose: bool) -> Result<FailureReport, String> {
     let plan = FailurePlan::new(seed);
     if verbose {
         println!("{plan:#?}");
     }
-    FailureWorld::new(seed, plan).run(bounded)
+    FailureWorld::new(seed, plan).run()
 }
 
 struct FailureWorld {
@@ -551,7 +549,7 @@ impl FailureWorld {
         world
     }
 
-    fn run(mut self, bounded: bool) -> Result<FailureReport, String> {
+    fn run(mut self) -> Result<FailureReport, String> {
         let changes = self.plan.changes(&self.built);
         let (end, limit) = (self.plan.end(), self.plan.end() + SETTLE);
         let (end, limit) = (Time::ZERO + end, Time::ZERO + limit);
@@ -590,7 +588,7 @@ impl FailureWorld {
                 ));
             }
         }
-        if let Some(late) = self.late.as_ref().filter(|_| bounded) {
+        if let Some(late) = &self.late {
             return Err(self.describe_late(late));
         }
         Ok(FailureReport {

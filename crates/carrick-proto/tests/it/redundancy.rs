@@ -30,7 +30,7 @@ struct Pair {
 }
 
 fn recommended() -> AssociationConfig {
-    AssociationConfig::default().with(|c| c.paths.potentially_failed_max_retrans = Some(0))
+    AssociationConfig::default()
 }
 
 impl Pair {
