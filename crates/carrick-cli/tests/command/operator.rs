@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::paths::{Hosts, start_on};
 use crate::support::{Finished, Running, free_udp_port, run, start, start_with};
 
-/// Server of unmodified programs: it echoes the messages of each association.
+/// Server of unmodified programs: it reads the messages of one association.
 const SERVER: &str = "
 import socket
 listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
@@ -16,8 +16,8 @@ listener.bind(('0.0.0.0', 5000))
 listener.listen()
 print('listening', flush=True)
 peer, _ = listener.accept()
-while message := peer.recv(65536):
-    peer.send(message)
+while peer.recv(65536):
+    pass
 ";
 
 /// Client that sends a message each 100 ms until its input ends.
@@ -71,13 +71,7 @@ impl Host {
 
     /// Reads the log up to a line with these words, and returns the line.
     fn logged(&mut self, words: &str) -> String {
-        loop {
-            let line = self.daemon.error_line();
-            assert!(!line.is_empty(), "the log ended before {words}");
-            if line.contains(words) {
-                return line;
-            }
-        }
+        self.daemon.error_line_with(words)
     }
 }
 
@@ -218,7 +212,8 @@ fn cat_reports_the_end_as_an_object() {
     let mut listener = start(&[&listen[..], &network].concat());
     assert!(listener.error_line().contains("listening on"));
     let to = ["--peer-udp-port", &port, "--udp-port", "0"];
-    let client = start(&[&["cat", "127.0.0.1", "7"], &to[..]].concat());
+    let mut client = start(&[&["cat", "127.0.0.1", "7"], &to[..]].concat());
+    client.close_input();
     assert_eq!(client.finish().code, Some(0));
     let Finished { code, errors, .. } = listener.finish();
     assert_eq!(code, Some(0), "{errors}");

@@ -121,6 +121,18 @@ impl Running {
         line
     }
 
+    /// Reads the error output up to a line with these words, and returns the line.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn error_line_with(&mut self, words: &str) -> String {
+        loop {
+            let line = self.error_line();
+            assert!(!line.is_empty(), "the output ended before {words}");
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
     /// Stops reading the output.
     #[cfg(target_os = "linux")]
     pub(crate) fn close_output(&mut self) {
@@ -230,14 +242,15 @@ impl Finished {
             .collect()
     }
 
-    /// Asserts that the program failed with this code and one line of error that contains `words`.
+    /// Asserts that the program failed with this code and one line of error that contains `words`, beside the
+    /// lines of `-v`.
     pub(crate) fn assert_failed(&self, code: i32, words: &str) {
         assert_eq!(self.code, Some(code), "{self:?}");
         assert!(self.errors.contains(words), "{self:?}");
         let lines: Vec<&str> = self
             .errors
             .lines()
-            .filter(|line| !line.contains("waiting for"))
+            .filter(|line| !line.contains("waiting for") && !line.starts_with("carrick: ended: "))
             .collect();
         assert_eq!(lines.len(), 1, "{self:?}");
         assert!(lines[0].starts_with("carrick: "), "{self:?}");

@@ -92,13 +92,14 @@ impl Association {
     /// 3. Clear the error counters of path and association (sections 8.1 and 8.3).
     /// 4. Record the answer in the checks of paths on which nothing is acknowledged.
     /// 5. Select the path for data again (section 8.2). The RTT sample ends the back-off of the RTO (section
-    ///    6.3.1, C3); data that waits for a T3-rtx of before is retransmitted now.
+    ///    6.3.1, C3); data that waits for a T3-rtx of before, or that was sent from another source, is retransmitted now.
     pub(super) fn on_heartbeat_ack(&mut self, info: &[u8], cx: &mut Context<'_>) {
         let Some((id, nonce)) = self.paths.parse_heartbeat_info(info) else {
             return;
         };
         // Step 1.
         let path = &mut self.paths[id];
+        let mut moved = false;
         let sent = match path.on_heartbeat_ack(nonce, cx.now, &self.config) {
             HeartbeatAnswer::Unknown => return,
             HeartbeatAnswer::Measured(sent) => {
@@ -109,6 +110,7 @@ impl Association {
                 if !self.on_trial_acknowledged(id, (source, sent), cx) {
                     return;
                 }
+                moved = true;
                 Some(sent)
             }
             HeartbeatAnswer::Probe => None,
@@ -141,7 +143,8 @@ impl Association {
         }
         // Step 5.
         self.choose_path(cx.now);
-        if self.paths[id].awaits_backed_off_t3(cx.now) {
+        let path = &self.paths[id];
+        if moved && path.flight().size() > 0 || path.awaits_backed_off_t3(cx.now) {
             self.resend_path(id, cx.now);
         }
         if confirmed {
