@@ -1,7 +1,7 @@
 //! Report of `Endpoint::close`, and the end of an association as its handles return it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use carrick::{AbortCause, Association, AssociationConfig, CloseReason, ConnectOptions, Endpoint};
@@ -12,26 +12,39 @@ use crate::support::{
 };
 
 /// A relay between a client and a server that can be cut.
-struct Cut(Arc<AtomicBool>);
+#[derive(Clone, Default)]
+struct Cut {
+    is_cut: Arc<AtomicBool>,
+    /// Number of ABORTs of the server that were lost.
+    lost_aborts: Arc<AtomicUsize>,
+}
+
+/// Offset of the type of the first chunk in a packet, and the type of ABORT (RFC 9260, sections 3 and 3.2).
+const FIRST_CHUNK: usize = 12;
+const ABORT: u8 = 6;
 
 impl Cut {
     /// Opens a relay to this address of the server. Returns its UDP port as well.
     fn relay(server: &Endpoint, address: &str) -> (Self, u16) {
-        let is_cut = Arc::new(AtomicBool::new(false));
-        let cut = Arc::clone(&is_cut);
+        let cut = Self::default();
+        let of_relay = cut.clone();
         let port = relay::open(server, ip(address), move |datagram| {
-            let passes = !cut.load(Ordering::SeqCst);
+            let passes = !of_relay.is_cut.load(Ordering::SeqCst);
+            let is_abort = datagram.bytes.get(FIRST_CHUNK) == Some(&ABORT);
+            if !passes && is_abort && datagram.from_server {
+                of_relay.lost_aborts.fetch_add(1, Ordering::SeqCst);
+            }
             passes.then_some(datagram).into_iter().collect()
         });
-        (Self(is_cut), port)
+        (cut, port)
     }
 
     fn cut(&self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.is_cut.store(true, Ordering::SeqCst);
     }
 
     fn mend(&self) {
-        self.0.store(false, Ordering::SeqCst);
+        self.is_cut.store(false, Ordering::SeqCst);
     }
 }
 
@@ -284,6 +297,10 @@ async fn a_shutdown_outlives_a_restart_of_the_peer() {
         }
         let report = server.close_within(Duration::ZERO).await;
         assert_eq!(report.associations.len(), 1);
+        // It does not pass the relay later.
+        while cut.lost_aborts.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     })
     .await;
     cut.mend();
