@@ -135,8 +135,8 @@ impl Route {
 /// A driver that can query the operating system implements it; otherwise use [`MatchingAddress`].
 pub trait SourceSelection: Send + fmt::Debug {
     /// Selects one of the `local` addresses as the source for `remote`; `None` leaves the choice to the
-    /// operating system. `avoid` is an address that has just failed for this peer address.
-    fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr>;
+    /// operating system.
+    fn select(&self, local: &[IpAddr], remote: IpAddr) -> Option<IpAddr>;
 
     /// Discards cached routes after an address or a route of the host has changed.
     fn refresh(&self) {}
@@ -172,29 +172,26 @@ fn scope(address: IpAddr) -> u8 {
 }
 
 /// Selects the local address of the same family and scope (RFC 6724, section 5, rule 2) with the longest
-/// common prefix with the peer's address (rule 8), or another one if that has failed.
+/// common prefix with the peer's address (rule 8).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MatchingAddress;
 
 impl SourceSelection for MatchingAddress {
-    fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr> {
+    fn select(&self, local: &[IpAddr], remote: IpAddr) -> Option<IpAddr> {
         let fit = |a: &&IpAddr| a.is_ipv4() == remote.is_ipv4() && !a.is_unspecified();
-        let best = |avoided: Option<IpAddr>| {
-            let mut best: Option<(u32, IpAddr)> = None;
-            for &address in local.iter().filter(fit).filter(|a| Some(**a) != avoided) {
-                // The smallest scope that is not smaller than the destination's.
-                let of_scope = match (scope(address), scope(remote)) {
-                    (ours, theirs) if ours < theirs => 0,
-                    (ours, theirs) => 1 + 2_u32.saturating_sub(u32::from(ours - theirs)),
-                };
-                let score = of_scope * 256 + common_prefix(address, remote);
-                if best.is_none_or(|(s, _)| score > s) {
-                    best = Some((score, address));
-                }
+        let mut best: Option<(u32, IpAddr)> = None;
+        for &address in local.iter().filter(fit) {
+            // The smallest scope that is not smaller than the destination's.
+            let of_scope = match (scope(address), scope(remote)) {
+                (ours, theirs) if ours < theirs => 0,
+                (ours, theirs) => 1 + 2_u32.saturating_sub(u32::from(ours - theirs)),
+            };
+            let score = of_scope * 256 + common_prefix(address, remote);
+            if best.is_none_or(|(s, _)| score > s) {
+                best = Some((score, address));
             }
-            best.map(|(_, address)| address)
-        };
-        best(avoid).or_else(|| best(None))
+        }
+        best.map(|(_, address)| address)
     }
 }
 
@@ -232,29 +229,24 @@ mod tests {
 
     /// RFC 6724, section 5, rule 8
     #[test]
-    fn the_nearest_address_that_has_not_failed_is_chosen() {
+    fn the_nearest_address_is_chosen() {
         let local = [ip("10.1.0.1"), ip("10.2.0.1"), ip("fd00::1")];
-        let select = |remote, avoid| MatchingAddress.select(&local, ip(remote), avoid);
-        assert_eq!(select("10.2.0.9", None), Some(local[1]));
-        assert_eq!(select("10.1.0.9", None), Some(local[0]));
-        assert_eq!(select("10.1.0.9", Some(local[0])), Some(local[1]));
-        assert_eq!(
-            select("fd00::9", Some(local[2])),
-            Some(local[2]),
-            "the only one of its family stays"
-        );
-        assert_eq!(MatchingAddress.select(&[], ip("10.0.0.1"), None), None);
+        let select = |remote| MatchingAddress.select(&local, ip(remote));
+        assert_eq!(select("10.2.0.9"), Some(local[1]));
+        assert_eq!(select("10.1.0.9"), Some(local[0]));
+        assert_eq!(select("fd00::9"), Some(local[2]));
+        assert_eq!(MatchingAddress.select(&[], ip("10.0.0.1")), None);
     }
 
     /// RFC 6724, section 5, rule 2
     #[test]
     fn a_source_of_the_destinations_scope_is_preferred() {
         let local = ["::1", "fe80::1", "fd00::1"].map(ip);
-        let select = |remote| MatchingAddress.select(&local, ip(remote), None);
+        let select = |remote| MatchingAddress.select(&local, ip(remote));
         assert_eq!(select("2001:db8::1"), Some(local[2]));
         assert_eq!(select("fe80::2"), Some(local[1]));
         assert_eq!(select("::1"), Some(local[0]));
-        let select = |remote| MatchingAddress.select(&local[..2], ip(remote), None);
+        let select = |remote| MatchingAddress.select(&local[..2], ip(remote));
         assert_eq!(select("2001:db8::1"), Some(local[0]), "nothing is in scope");
         assert!(in_scope(local[2], ip("::1")) && in_scope(local[1], ip("fe80::2")));
         assert!(!in_scope(local[0], ip("fe80::2")) && !in_scope(local[1], local[2]));
@@ -264,7 +256,7 @@ mod tests {
     fn a_loopback_peer_is_reached_from_loopback() {
         let local = [ip("126.255.0.1"), ip("127.0.0.1")];
         assert_eq!(
-            MatchingAddress.select(&local, ip("127.0.0.5"), None),
+            MatchingAddress.select(&local, ip("127.0.0.5")),
             Some(local[1])
         );
     }

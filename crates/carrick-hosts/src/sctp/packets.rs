@@ -50,17 +50,13 @@ impl Header {
     }
 }
 
-/// Returns the header for a route, or `None` if the host has no suitable address.
+/// Returns the header for a route, or `None` without a source or an encapsulation port.
 pub(super) fn header(
     (route, dscp): (&Route, u8),
-    locals: &[IpAddr],
+    source: Option<IpAddr>,
     encapsulation: Option<u16>,
 ) -> Option<Header> {
-    let same_family = |local: &&IpAddr| local.is_ipv4() == route.remote.is_ipv4();
-    // The choice of a host's IP layer if the core does not select an address.
-    let source = route
-        .local
-        .or_else(|| locals.iter().find(same_family).copied())?;
+    let source = source?;
     let protocol = match route.encapsulation {
         None => Protocol::Sctp,
         Some(destination_port) => Protocol::UdpEncapsulated {
@@ -148,7 +144,9 @@ mod tests {
     fn the_reply_uses_the_reverse_route() {
         let (a, b) = (ip("10.0.0.1"), ip("10.0.0.2"));
         for there in [Route::plain(a, b), Route::encapsulated(a, b, PORT)] {
-            let packet = header((&there, 46), &[a], Some(PORT)).unwrap().packet(b"x");
+            let packet = header((&there, 46), Some(a), Some(PORT))
+                .unwrap()
+                .packet(b"x");
             let back = route(&packet, |port| port == PORT).unwrap();
             assert_eq!((back.local, back.remote), (Some(b), a));
             assert_eq!(back.encapsulation, there.encapsulation);
@@ -168,7 +166,7 @@ mod tests {
                 ecn,
                 ..Route::plain(a, b)
             };
-            let packet = header((&there, 46), &[a], None).unwrap().packet(b"x");
+            let packet = header((&there, 46), Some(a), None).unwrap().packet(b"x");
             assert_eq!(route(&packet, |_| false).unwrap().ecn, ecn);
             assert_eq!(packet.dscp, 46);
         }
@@ -187,7 +185,7 @@ mod tests {
         assert!(route(&packet(other_port), |_| false).is_none());
         let encapsulated = Route::encapsulated(a, b, PORT);
         assert!(
-            header((&encapsulated, 0), &[a], None).is_none(),
+            header((&encapsulated, 0), Some(a), None).is_none(),
             "no UDP port"
         );
         let open = Route {

@@ -29,10 +29,10 @@ impl HostRoutes {
 }
 
 impl SourceSelection for HostRoutes {
-    fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr> {
+    fn select(&self, local: &[IpAddr], remote: IpAddr) -> Option<IpAddr> {
         self.table()
             .source(remote)
-            .filter(|address| Some(*address) != avoid && local.contains(address))
-            .or_else(|| MatchingAddress.select(local, remote, avoid))
+            .filter(|address| local.contains(address))
+            .or_else(|| MatchingAddress.select(local, remote))
     }
 }

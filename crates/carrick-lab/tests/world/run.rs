@@ -119,8 +119,15 @@ pub(crate) fn run(seed: u64, watch: WorldOptions<'_>) -> Result<Report, String> 
 impl World {
     fn new(seed: u64, watch: WorldOptions<'_>) -> Result<Self, String> {
         let plan = WorldPlan::new(seed);
-        let topology = Topology::new(seed, &plan);
+        let mut topology = Topology::new(seed, &plan);
         let extras = Extras::new(seed, &plan, &topology);
+        if extras.sessions.any() {
+            // Sessions do not move when routes change.
+            topology.follows_routes = false;
+        }
+        if extras.sessions.any() || !extras.disruptions.is_empty() {
+            topology.route_without_policy();
+        }
         let configs = [0, 1].map(|side| settings(seed, side, &plan, &topology, &extras));
         if watch.verbose {
             println!("{plan:#?}\n{topology:#?}\n{extras:#?}\n{configs:#?}");
@@ -141,9 +148,7 @@ impl World {
                 plain: plan.plain,
                 peer_addresses: addresses_ever(&topology, 1 - side),
                 config: configs[side].clone(),
-                // Sessions do not move when routes change.
-                routes: (topology.follows_routes && !extras.sessions.any())
-                    .then(HostRoutes::default),
+                routes: topology.follows_routes.then(HostRoutes::default),
                 hands_over: watch.hands_over,
                 slack: largest_packet + configs[side].buffers.message_overhead,
             };
@@ -460,7 +465,10 @@ impl World {
             ledger.check(stats.forged_cookies == 0 || self.restarted, || {
                 format!("side {side}: {} cookies were refused", stats.forged_cookies)
             });
-            let stale = self.plan.short_cookies || self.restarted;
+            // With policy routing, an INIT of this side may have no route, and a cookie that was made before
+            // it is discarded until it is stale (section 5.2.4).
+            let stale =
+                self.plan.short_cookies || self.restarted || self.topology.has_policy_routing();
             ledger.check(stats.stale_cookies == 0 || stale, || {
                 format!("side {side}: {} cookies went stale", stats.stale_cookies)
             });

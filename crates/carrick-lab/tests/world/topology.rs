@@ -327,6 +327,19 @@ impl Topology {
         (owners, links)
     }
 
+    /// Returns whether hosts have policy routing.
+    pub(crate) fn has_policy_routing(&self) -> bool {
+        self.routing == HostRouting::BySource
+    }
+
+    /// Replaces policy routing, with which no packet leaves from an address of another link: where
+    /// sources are not selected by routes, or the only address of a side has moved to another link.
+    pub(crate) fn route_without_policy(&mut self) {
+        if self.has_policy_routing() {
+            self.routing = HostRouting::PreferSource;
+        }
+    }
+
     fn schedule_outages(&self, net: &mut Network, links: &[LinkId]) {
         for outage in &self.outages {
             let link = links[outage.link];

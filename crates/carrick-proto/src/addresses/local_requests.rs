@@ -326,7 +326,7 @@ impl DynamicAddresses {
             if let Some(local) = path.local().filter(|l| known.contains(l)) {
                 return Some((id, local));
             }
-            let select = |from: &[IpAddr]| selection.select(from, path.remote(), None);
+            let select = |from: &[IpAddr]| selection.select(from, path.remote());
             let of_family = |list: &[IpAddr]| -> Vec<IpAddr> {
                 let same = |a: &&IpAddr| a.is_ipv4() == path.remote().is_ipv4();
                 let usable = |a: &&IpAddr| same(a) && path.route().has_in_scope(**a);

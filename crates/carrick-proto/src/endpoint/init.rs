@@ -393,11 +393,6 @@ fn route_in_cookie_wait(
         return Some(*route);
     }
     let is_listed = |path: &&Path| peer.addresses.contains(&path.remote());
-    let path = association.paths().iter().find(is_listed)?;
-    let same_family = |local: &IpAddr| local.is_ipv4() == path.remote().is_ipv4();
-    Some(Route {
-        // The peer knows the destination address of its INIT.
-        local: route.local.filter(same_family).or(path.local()),
-        ..path.route()
-    })
+    // From the source of this side's INIT: the host may have no route from the destination of the peer's.
+    Some(association.paths().iter().find(is_listed)?.route())
 }

@@ -32,7 +32,7 @@ pub(super) struct HeartbeatState {
     outstanding: Option<OutstandingHeartbeat>,
     /// A heartbeat is to be sent now, whatever the timer is.
     pub(super) requested: bool,
-    /// It is to be sent although another one is waited for.
+    /// It is to be sent although another one is waited for, as a [`Trial`](super::source::Trial) of the present source.
     at_once: bool,
     /// New data was sent since the timer was set, so that the path is not idle.
     used: bool,
@@ -106,8 +106,8 @@ impl HeartbeatState {
         self.unmeasured = false;
     }
 
-    /// Returns whether a heartbeat may be sent: it is requested, and none is waited for, whose nonce it
-    /// would replace, so that its answer would not be accepted, unless it is to leave at once.
+    /// Returns whether a heartbeat may be sent: it is requested, and none is waited for, unless it is to
+    /// leave at once.
     fn may_leave(&self) -> bool {
         self.requested && (self.at_once || !self.is_awaited())
     }
@@ -133,25 +133,29 @@ impl HeartbeatState {
         !self.used || self.unmeasured
     }
 
-    /// Records a heartbeat that is sent; returns its Heartbeat Info.
-    fn sent(
-        &mut self,
-        now: Time,
-        rto: Duration,
-        path: PathId,
-        random: &mut Random,
-    ) -> [u8; INFO_LEN] {
-        let nonce = random.u64();
-        // One that replaces another leaves the time at which that is lost.
-        let replaced = self.outstanding.and_then(|h| h.expires);
+    /// Records a heartbeat that is sent and is lost after `timeout`. Returns nonce and time of the one before that
+    /// was not acknowledged.
+    fn sent(&mut self, nonce: u64, now: Time, timeout: Duration) -> Option<(u64, Time)> {
+        let before = self.take_outstanding();
         self.outstanding = Some(OutstandingHeartbeat {
             nonce,
             sent: now,
-            expires: Some(replaced.map_or(now + rto, |at| at.min(now + rto))),
+            expires: Some(now + timeout),
         });
         self.requested = false;
         self.at_once = false;
-        info(nonce, path)
+        before
+    }
+
+    /// Records a heartbeat that is sent while another one is waited for, which is lost after `timeout` at the
+    /// latest.
+    fn repeated(&mut self, now: Time, timeout: Duration) {
+        let awaited = self.outstanding.as_mut();
+        if let Some(expires) = awaited.and_then(|h| h.expires.as_mut()) {
+            *expires = (now + timeout).min(*expires);
+        }
+        self.requested = false;
+        self.at_once = false;
     }
 
     /// Removes the outstanding heartbeat; returns its nonce and when it was sent.
@@ -198,25 +202,40 @@ impl Path {
         self.heartbeat.requested = true;
     }
 
-    /// Requests a heartbeat that replaces one that is waited for, where heartbeats are enabled and none was
-    /// sent at this time.
+    /// Requests a heartbeat also if one is waited for, where heartbeats are enabled and none was sent at this
+    /// time.
     pub(super) fn request_heartbeat_at_once(&mut self, now: Time) {
-        let heartbeat = &mut self.heartbeat;
-        if heartbeat.enabled && heartbeat.outstanding.is_none_or(|h| h.sent < now) {
-            heartbeat.requested = true;
-            heartbeat.at_once = true;
+        if self.heartbeat.enabled && self.last_heartbeat().is_none_or(|sent| sent < now) {
+            self.heartbeat.requested = true;
+            self.heartbeat.at_once = true;
         }
     }
 
+    /// Returns when the last heartbeat was sent of those that are not acknowledged.
+    fn last_heartbeat(&self) -> Option<Time> {
+        let trial = self.trials.as_ref().and_then(|trials| trials.last());
+        self.heartbeat.outstanding.map(|h| h.sent).max(trial)
+    }
+
     /// Requests a heartbeat on a path that is not usable and may have returned, with quick failover: a packet of the peer arrived
-    /// from there, or an address or a route of the host changed. At most one leaves per RTO.Min.
+    /// from there, data begins to wait, or an address or a route of the host changed. At most one leaves per RTO.Min
+    /// and per SRTT: if the last one is not that old, the next one is due when it is.
     pub(crate) fn request_heartbeat_on_return(&mut self, now: Time, config: &AssociationConfig) {
-        let recent = |h: OutstandingHeartbeat| now < h.sent + config.timers.rto_min;
-        if self.fails_over_quickly()
-            && !self.is_usable()
-            && !self.heartbeat.outstanding.is_some_and(recent)
-        {
-            self.request_heartbeat_at_once(now);
+        if !self.fails_over_quickly() || self.is_usable() {
+            return;
+        }
+        let pause = self
+            .rto
+            .srtt()
+            .unwrap_or_default()
+            .max(config.timers.rto_min);
+        let next = self.last_heartbeat().map(|last| last + pause);
+        match next.filter(|at| now < *at) {
+            None => self.request_heartbeat_at_once(now),
+            Some(next) if self.heartbeat.enabled => {
+                self.heartbeat.due = Some(self.heartbeat.due.map_or(next, |at| at.min(next)));
+            }
+            Some(_) => {}
         }
     }
 
@@ -313,7 +332,8 @@ impl Path {
             return HeartbeatExpiry::LeftToT3;
         }
         let rto = self.rto.value();
-        if !data_waits {
+        // No data is sent to a path that is not confirmed.
+        if !data_waits || !self.confirmed {
             self.rto.back_off(config);
         }
         if !self.confirmed && self.active {
@@ -338,6 +358,8 @@ impl Path {
         let needed = !self.confirmed || self.potentially_failed || self.uses_expedient();
         if needed || self.heartbeat.is_idle() {
             self.heartbeat.requested = true;
+            // One that is waited for may be awaited for longer, if it left before data waited.
+            self.heartbeat.at_once |= self.fails_over_quickly() && !self.is_usable();
             self.heartbeat.due = None;
         } else {
             let interval = self.heartbeat_interval(config);
@@ -375,7 +397,18 @@ impl Path {
                 self.heartbeat.due = Some(now + timeout);
             }
         }
-        self.heartbeat.sent(now, timeout, self.id, random)
+        let nonce = random.u64();
+        if self.heartbeat.is_awaited() {
+            self.heartbeat.repeated(now, timeout);
+            self.present_source_tried(nonce, now);
+        } else {
+            let before = self.heartbeat.sent(nonce, now, timeout);
+            // Its answer may be late, and the next ones as late as that.
+            if let Some((nonce, sent)) = before.filter(|_| data_waits) {
+                self.present_source_tried(nonce, sent);
+            }
+        }
+        info(nonce, self.id)
     }
 
     /// Checks the nonce of a HEARTBEAT ACK, and takes the RTT sample that it gives.
@@ -391,10 +424,19 @@ impl Path {
             HeartbeatAnswer::Measured(sent)
         } else if let Some(trial) = self.take_trial(nonce) {
             self.counters.heartbeats_answered += 1;
-            HeartbeatAnswer::Trial {
-                source: trial.source,
-                sent: trial.sent,
+            let sent = trial.sent;
+            if trial.source == self.local {
+                // The path works, whatever became of the one that is waited for.
+                self.heartbeat.stop_waiting();
+                self.on_trial_measured(sent, now, config);
+                return HeartbeatAnswer::Measured(sent);
             }
+            trial
+                .source
+                .map_or(HeartbeatAnswer::Unknown, |source| HeartbeatAnswer::Trial {
+                    source,
+                    sent,
+                })
         } else if self.on_probe_ack(nonce, now) {
             HeartbeatAnswer::Probe
         } else {
@@ -402,7 +444,7 @@ impl Path {
         }
     }
 
-    /// Takes the RTT sample of a heartbeat from a source to which the path has moved.
+    /// Takes the RTT sample of a trial of what is the present source now.
     pub(crate) fn on_trial_measured(&mut self, sent: Time, now: Time, config: &AssociationConfig) {
         let rtt = now.since(sent);
         self.heartbeat.take_rtt(rtt);

@@ -153,7 +153,7 @@ impl Paths {
         selection: &dyn SourceSelection,
         config: &AssociationConfig,
     ) -> Option<PathId> {
-        let chosen = selection.select(local, remote, None);
+        let chosen = selection.select(local, remote);
         let route = Route {
             local: chosen,
             remote,

@@ -37,8 +37,8 @@ pub(crate) struct SourceCandidates<'a> {
 /// Limit of the sources that are tried beside a heartbeat, and of the trials that are remembered.
 const MAX_TRIALS: usize = 16;
 
-/// Trials of other sources than the present one (RFC 9260, sections 6.4 and 8.3): HEARTBEATs of which each has
-/// its own source and nonce.
+/// Trials of sources (RFC 9260, sections 6.4 and 8.3): HEARTBEATs of which each has its own source and nonce.
+/// They are of other sources than the present one, or leave while a heartbeat from the present one is waited for.
 #[derive(Debug, Default)]
 pub(super) struct SourceTrials {
     /// Sources of trials to be sent.
@@ -56,13 +56,19 @@ impl SourceTrials {
         }
         self.sent.push_back(trial);
     }
+
+    /// Returns when the last trial was sent of those that are not acknowledged.
+    pub(super) fn last(&self) -> Option<Time> {
+        self.sent.back().map(|trial| trial.sent)
+    }
 }
 
-/// HEARTBEAT from another source than the present one.
+/// HEARTBEAT beside the outstanding one of the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Trial {
     nonce: u64,
-    pub(super) source: IpAddr,
+    /// `None`: the choice of the operating system.
+    pub(super) source: Option<IpAddr>,
     pub(super) sent: Time,
 }
 
@@ -171,11 +177,21 @@ impl Path {
         let nonce = random.u64();
         trials.record(Trial {
             nonce,
-            source,
+            source: Some(source),
             sent: now,
         });
         self.counters.heartbeats_sent += 1;
         Some((source, heartbeat::info(nonce, self.id)))
+    }
+
+    /// Records a heartbeat from the present source that is sent while another one is waited for.
+    pub(super) fn present_source_tried(&mut self, nonce: u64, now: Time) {
+        let trial = Trial {
+            nonce,
+            source: self.local,
+            sent: now,
+        };
+        self.trials.get_or_insert_default().record(trial);
     }
 
     /// Takes the trial with the nonce of a HEARTBEAT ACK.
@@ -193,15 +209,8 @@ impl Path {
         if Some(source) == self.local || !is_selected && self.is_usable() {
             return false;
         }
-        if let (Some((nonce, sent)), Some(present)) =
-            (self.heartbeat.take_outstanding(), self.local)
-        {
-            let trials = self.trials.get_or_insert_default();
-            trials.record(Trial {
-                nonce,
-                source: present,
-                sent,
-            });
+        if let Some((nonce, sent)) = self.heartbeat.take_outstanding() {
+            self.present_source_tried(nonce, sent);
         }
         if is_selected {
             self.trials = None;
@@ -220,6 +229,6 @@ fn select(locals: &[IpAddr], remote: IpAddr, selection: &dyn SourceSelection) ->
         .filter(|a| same_family(a) && in_scope(**a, remote));
     match (fit.next(), fit.next()) {
         (Some(only), None) => Some(*only),
-        _ => selection.select(locals, remote, None),
+        _ => selection.select(locals, remote),
     }
 }

@@ -152,7 +152,7 @@ impl<F: SessionFactory> SessionLayer<F> {
             return self.associate(now, endpoint, id, (remote, port), association);
         }
         let session = self.factory.connect(now, peer);
-        let local = self.selection.select(&self.locals, remote.ip(), None);
+        let local = self.selection.select(&self.locals, remote.ip());
         let route = Route {
             local,
             remote: remote.ip(),

@@ -228,6 +228,13 @@ fn cookie_wait_answers_only_to_a_configured_address() {
     peer.link.to = addresses(0)[1];
     let answers = peer.init(&mut w, |p| p.ip_address(given));
     assert!(answers.iter().all(|p| p.to() == given));
+    // From the source of this side's INIT: with policy routing, packets from another one have no route.
+    assert!(
+        answers
+            .iter()
+            .all(|p| p.route.local == Some(addresses(0)[0]))
+    );
+    assert!(!answers.is_empty());
     assert_eq!(state_name(&w.stats(0, id)), "CookieWait");
 }
 

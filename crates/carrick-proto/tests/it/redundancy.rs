@@ -174,6 +174,28 @@ fn a_network_that_has_just_returned_is_found() {
     }
 }
 
+/// The answers to heartbeats arrive later than the next ones leave, as packets of the peer arrive meanwhile.
+#[test]
+fn a_network_that_returns_with_a_long_delay_is_found() {
+    let mut pair = Pair::new(&recommended());
+    pair.set_cut(0, true);
+    pair.talk(secs(200));
+    pair.w.rule(move |packet| {
+        if packet.to() == addresses(1 - packet.from)[0] {
+            Verdict::Delay(secs(2))
+        } else {
+            Verdict::Pass
+        }
+    });
+    pair.set_cut(0, false);
+    pair.set_cut(1, true);
+    let late = pair.talk(secs(100));
+    assert!(late < secs(30), "{late:?}");
+    pair.talk(secs(20));
+    pair.w.run(secs(20));
+    pair.assert_complete();
+}
+
 #[test]
 fn packets_of_one_direction_are_lost() {
     for end in 0..2 {

@@ -38,16 +38,16 @@ impl HostRoutes {
 }
 
 impl SourceSelection for HostRoutes {
-    fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr> {
+    fn select(&self, local: &[IpAddr], remote: IpAddr) -> Option<IpAddr> {
         self.preferred(remote)
-            .filter(|address| Some(*address) != avoid && local.contains(address))
+            .filter(|address| local.contains(address))
             .or_else(|| {
                 let mut local = local.to_vec();
                 // Other hosts do not receive packets from a loopback address and cannot reply to them.
                 if !remote.is_loopback() && local.iter().any(|a| fits(*a, remote)) {
                     local.retain(|a| !a.is_loopback());
                 }
-                MatchingAddress.select(&local, remote, avoid)
+                MatchingAddress.select(&local, remote)
             })
     }
 
@@ -100,13 +100,8 @@ mod tests {
         let routes = HostRoutes::default();
         let remote = ip("127.0.0.1");
         let both = [ip("127.0.0.2"), ip("127.0.0.1")];
-        assert_eq!(routes.select(&both, remote, None), Some(both[1]));
-        assert_eq!(
-            routes.select(&both, remote, Some(both[1])),
-            Some(both[0]),
-            "not the one that failed"
-        );
-        assert_eq!(routes.select(&both[..1], remote, None), Some(both[0]));
+        assert_eq!(routes.select(&both, remote), Some(both[1]));
+        assert_eq!(routes.select(&both[..1], remote), Some(both[0]));
     }
 
     #[test]
@@ -114,9 +109,7 @@ mod tests {
         let routes = HostRoutes::default();
         let remote = ip("203.0.113.1");
         let bound = [ip("127.0.0.1"), ip("198.51.100.1")];
-        for avoid in [None, Some(bound[1])] {
-            assert_eq!(routes.select(&bound, remote, avoid), Some(bound[1]));
-        }
+        assert_eq!(routes.select(&bound, remote), Some(bound[1]));
     }
 
     #[cfg(target_os = "linux")]

@@ -23,9 +23,9 @@ const CREDIT: i64 = 4096;
 struct Shared(Arc<Mutex<Box<dyn SourceSelection>>>);
 
 impl SourceSelection for Shared {
-    fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr> {
+    fn select(&self, local: &[IpAddr], remote: IpAddr) -> Option<IpAddr> {
         let shared = self.0.lock().expect("no panic");
-        shared.select(local, remote, avoid)
+        shared.select(local, remote)
     }
 
     fn refresh(&self) {

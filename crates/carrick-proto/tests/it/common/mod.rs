@@ -152,8 +152,8 @@ pub const LINK_MTU: usize = 1500;
 pub struct KnownRoutes(pub usize);
 
 impl SourceSelection for KnownRoutes {
-    fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr> {
-        MatchingAddress.select(local, remote, avoid)
+    fn select(&self, local: &[IpAddr], remote: IpAddr) -> Option<IpAddr> {
+        MatchingAddress.select(local, remote)
     }
 
     fn route_mtu(&self, _: Option<IpAddr>, _: IpAddr) -> Option<usize> {

@@ -16,12 +16,12 @@ struct Routes {
 }
 
 impl SourceSelection for Routes {
-    fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr> {
+    fn select(&self, local: &[IpAddr], remote: IpAddr) -> Option<IpAddr> {
         let first = local.iter().copied().find(|a| *a == addresses(0)[0]);
         if self.down.load(Ordering::Relaxed) {
             first
         } else {
-            MatchingAddress.select(local, remote, avoid)
+            MatchingAddress.select(local, remote)
         }
     }
 
