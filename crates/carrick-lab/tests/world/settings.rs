@@ -28,6 +28,8 @@ use super::topology::Topology;
 
 /// Number of retransmissions that no surviving world reaches.
 const NEVER: u32 = 1 << 24;
+/// Largest path MTU in bytes, found or configured.
+const LARGEST_PACKET: u64 = 9000;
 
 /// Length of the headers of IPv6, UDP, SCTP, AUTH and I-DATA, with padding.
 const LARGEST_HEADERS: usize = 40 + 8 + 12 + 40 + 20 + 3;
@@ -42,7 +44,10 @@ pub(crate) fn settings(
 ) -> AssociationConfig {
     let mut dice = Dice::new(seed, Part::Settings(side));
     let dice = &mut dice;
-    let rto_max = dice.log_millis(1000, 20_000);
+    // Retransmissions of the largest packets, RTO.Max apart, must not fill the slowest link.
+    let rto_max = dice
+        .log_millis(1000, 20_000)
+        .max(topology.longest_transmission(LARGEST_PACKET) * 4);
     let mut config = AssociationConfig::rfc9260().with(|c| {
         c.timers.rto_initial = dice.log_millis(100, 3000).min(rto_max);
         c.timers.rto_min = dice.log_millis(10, 1000);

@@ -143,7 +143,13 @@ impl Topology {
             true => interface_failures(&mut own, &addresses, plan),
             false => Vec::new(),
         };
-        let strict = follows_routes && own.chance(0.3);
+        // Over each link, both IP versions of its ends reach each other.
+        let matches = addresses[0].len() == addresses[1].len()
+            && addresses[0]
+                .iter()
+                .zip(&addresses[1])
+                .all(|(a, b)| a.is_ipv4() == b.is_ipv4());
+        let strict = follows_routes && own.chance(0.3) && (shape != Shape::Direct || matches);
         Self {
             shape,
             removal,
@@ -184,6 +190,16 @@ impl Topology {
     }
 
     /// Returns the addresses of `side` of the IP versions of the other side.
+    /// Returns the time that a packet of `bytes` takes on the slowest link.
+    pub(crate) fn longest_transmission(&self, bytes: u64) -> Duration {
+        let access = self.access.iter().flat_map(|(there, back)| [there, back]);
+        let rates = access.chain(&self.inner).filter_map(|link| link.rate);
+        let slowest = rates.min();
+        slowest.map_or(Duration::ZERO, |rate| {
+            Duration::from_nanos(bytes * 8_000_000_000 / rate)
+        })
+    }
+
     pub(crate) fn reachable(&self, side: usize) -> Vec<IpAddr> {
         let other = &self.addresses[1 - side];
         let mine = self.addresses[side].iter().copied();

@@ -30,12 +30,30 @@ impl Association {
     /// gone.
     pub(super) fn follow_local_addresses(&mut self, cx: &mut Context<'_>) {
         let version = cx.local_addresses.source_version();
-        if self.sources_seen == version || self.state.is_setup() || self.state.is_closed() {
+        if self.sources_seen == version || self.state.is_closed() {
             return;
+        }
+        if self.state.is_setup() {
+            return self.select_sources_of_setup(cx);
         }
         self.select_sources(None, cx);
         for id in self.paths.ids() {
             self.paths[id].request_heartbeat_on_return(cx.now, &self.config);
+        }
+    }
+
+    /// Selects the source of every path again during set-up, for the INITs and COOKIE ECHOs that follow.
+    fn select_sources_of_setup(&mut self, cx: &Context<'_>) {
+        self.sources_seen = cx.local_addresses.source_version();
+        let locals = self.locals(cx);
+        let candidates = SourceCandidates {
+            locals: &locals,
+            gone: None,
+            had_none: false,
+            selection: cx.selection,
+        };
+        for id in self.paths.ids() {
+            self.paths[id].select_source(&candidates, &self.config);
         }
     }
 

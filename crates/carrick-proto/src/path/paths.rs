@@ -161,6 +161,9 @@ impl Paths {
             ecn: like.ecn,
         };
         let id = self.add(route, confirmed, config);
+        if let Some(id) = id {
+            self[id].selected = chosen;
+        }
         if config.paths.monitor_pairs {
             for &address in local
                 .iter()

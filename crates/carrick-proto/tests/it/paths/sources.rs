@@ -74,6 +74,40 @@ fn a_route_change_moves_the_affected_path() {
     assert_eq!(w.receive_lengths(1, b), [3000]);
 }
 
+/// The interface to the peer was down when the set-up began.
+///
+/// RFC 9260, section 6.4
+#[test]
+fn a_route_change_moves_an_init() {
+    let down = Arc::new(AtomicBool::new(true));
+    let mut w = World::with(2, |end, c| {
+        if end == 0 {
+            c.source_selection = Box::new(Routes {
+                down: Arc::clone(&down),
+                refreshed: Arc::default(),
+            });
+        }
+    });
+    let [first, second] = addresses(0);
+    // With policy routing, nothing arrives from an address of another network.
+    w.rule(move |packet| {
+        let is_foreign = packet.from == 0 && packet.route.local == Some(first);
+        if is_foreign {
+            Verdict::Drop
+        } else {
+            Verdict::Pass
+        }
+    });
+    let id = w.begin_connect(&[addresses(1)[1]]);
+    w.run(secs(2));
+    assert_eq!(state_name(&w.stats(0, id)), "CookieWait");
+    down.store(false, Ordering::Relaxed);
+    w.ends[0].local_routes_changed();
+    w.run(secs(10));
+    assert_eq!(state_name(&w.stats(0, id)), "Established");
+    assert_eq!(sources(&w, 0, id)[0], second);
+}
+
 /// A peer behind a translator takes packets from no other address.
 ///
 /// RFC 9260, section 6.4
