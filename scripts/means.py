@@ -2,13 +2,16 @@
 """Writes the results of today's means into docs/means.md, and copies their figures into docs/means/.
 
     scripts/means.py REPORT...
+    scripts/means.py --check
 
 REPORT is a directory that `carrick reproduce --live` has written. An experiment that none of them has keeps its results.
+--check compares the marks of figures over names with the table beside them.
 """
 
 import json
 import pathlib
 import platform
+import re
 import shutil
 import sys
 
@@ -44,7 +47,56 @@ def lines(result):
     yield from (f"- {note}" for note in result["live"]["notes"])
 
 
+def values(page, name):
+    """Returns label and mean of the rows of an experiment, as the page has them, without those that have no mean."""
+    text = page.partition(f"<!-- {name} -->")[2].partition(f"<!-- end of {name} -->")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")][1:]
+    return [(row[0], float(row[2])) for row in rows if row[2] != "–"]
+
+
+def marks(svg):
+    """Returns the names at the horizontal axis, and name and value of each mark by the label of its series; no name without an axis of names."""
+    ticks = [(float(x), name) for x, name in re.findall(r'text-anchor="middle" x="([\d.]+)" y="[\d.]+">([^<]+)<', svg)]
+    heights = [(float(y), float(value)) for y, value in re.findall(r'text-anchor="end" x="[\d.]+" y="([\d.]+)">([-\d.]+)<', svg)]
+    labels = re.findall(r'class="entry"[^>]*>([^<]*)<', svg) or [""]
+    if any(re.fullmatch(r"[-\d.]+", name) for _, name in ticks):
+        return [], {}
+    left, top = map(float, re.search(r'</svg><g transform="translate\(([\d.]+) ([\d.]+)\)">', svg).groups())
+    # Text of a tick is 5 below its line.
+    (low, least), (high, most) = heights[0], heights[-1]
+    found = {}
+    for points, label in zip(re.findall(r'class="curve"[^>]*d="M([-\d. L]+)"', svg[svg.index("<svg x=") :]), labels, strict=True):
+        places = [tuple(map(float, point.split())) for point in points.split("L")]
+        value = lambda y: least + (low - 5 - (y + top)) / (low - high) * (most - least)
+        name = lambda x: next((name for tick, name in ticks if abs(tick - left - x) < 0.5), None)
+        found[label] = [(name(x), value(y)) for x, y in places]
+    return [name for _, name in ticks], found
+
+
+def check():
+    """Returns the differences between the figures over names and the tables of the page."""
+    page, compared = PAGE.read_text(), 0
+    for experiment in EXPERIMENTS:
+        names, series = marks((FIGURES / f"{experiment}-means.svg").read_text())
+        for label, points in series.items():
+            rows = [(row, value) for row, value in values(page, experiment) if label in row]
+            if [name for name, _ in points] != names or len(rows) != len(names):
+                yield f"{experiment}: marks of {label!r} are at {[name for name, _ in points]}; expected {names} for {len(rows)} rows"
+                continue
+            for (name, shown), (row, value) in zip(points, rows, strict=True):
+                compared += 1
+                if abs(shown - value) > max(0.005 * abs(value), 0.6):
+                    yield f"{experiment}: {name} is shown at {shown:.4g}, but {row!r} is {value:.4g}"
+    if compared == 0:
+        yield "no figure over names"
+
+
 def main():
+    if sys.argv[1:] == ["--check"]:
+        faults = list(check())
+        for fault in faults:
+            print(f"means: {fault}")
+        sys.exit(1 if faults else 0)
     reports = [pathlib.Path(name) for name in sys.argv[1:]]
     page = PAGE.read_text()
     FIGURES.mkdir(exist_ok=True)

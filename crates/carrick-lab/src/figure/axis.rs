@@ -42,11 +42,15 @@ impl Axis {
 
     /// Formats a value for the data file: by its name, if it has one.
     pub(super) fn value(&self, value: f64) -> String {
-        let named = self
-            .names
-            .iter()
-            .find(|(own, _)| (own - value).abs() < f64::EPSILON);
-        named.map_or_else(|| value.to_string(), |(_, name)| name.clone())
+        let named = self.name(value);
+        named.map_or_else(|| value.to_string(), str::to_owned)
+    }
+
+    /// Returns the name of a value, if it has one.
+    pub(crate) fn name(&self, value: f64) -> Option<&str> {
+        let is_named = |(own, _): &&(f64, String)| (own - value).abs() < f64::EPSILON;
+        let named = self.names.iter().find(is_named);
+        named.map(|(_, name)| name.as_str())
     }
 
     /// Returns an axis of named values: 1, 2, 3 and so on.

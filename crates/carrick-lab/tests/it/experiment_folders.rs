@@ -403,6 +403,12 @@ const ERRORS: [(&str, &str, &str, &str); 28] = [
         "x has 3 values and y has 2",
     ),
     (
+        "label = \"loss\", unit = \"%\"",
+        "names = [\"none\", \"one\", \"three\"]",
+        "figures.toml:9",
+        "0 has no name on the horizontal axis; expected 1 to 3",
+    ),
+    (
         "caption = \"Mean",
         "text = \"Mean",
         "figures.toml",

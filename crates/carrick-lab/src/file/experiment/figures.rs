@@ -443,11 +443,14 @@ impl FigureReader<'_> {
                 ..Figure::default()
             };
             let mut number = 0..;
-            let mut series = |item: &Item<'_>| self.series(item, number.next().unwrap_or_default());
-            let expected = "tables such as [[figure.series]]";
+            let mut series =
+                |item: &Item<'_>| self.series(item, number.next().unwrap_or_default(), &figure.x);
+            let all = section.needed("series", "tables such as [[figure.series]]", |item| {
+                item.each(&mut series)
+            })?;
             Ok(FigureTemplate {
                 figure,
-                series: section.needed("series", expected, |item| item.each(&mut series))?,
+                series: all,
                 caption: section.needed("caption", "a sentence or two", text)?,
                 references: section
                     .value_or("references", Vec::new(), |item| item.each(reference))?,
@@ -455,7 +458,12 @@ impl FigureReader<'_> {
         })
     }
 
-    fn series(&self, item: &Item<'_>, number: usize) -> Result<SeriesTemplate, FileError> {
+    fn series(
+        &self,
+        item: &Item<'_>,
+        number: usize,
+        axis: &Axis,
+    ) -> Result<SeriesTemplate, FileError> {
         item.table(|section| {
             let kind = match section.get("distribution") {
                 Some(_) => SeriesKind::Step,
@@ -465,13 +473,13 @@ impl FigureReader<'_> {
             let mut series = Series::new(label, kind, number, Vec::new());
             keys!(section, series, Item::read; listed, kind);
             keys!(section, series, |item| item.whole(0..=7); style);
-            let points = self.points(section)?;
+            let points = self.points(section, axis)?;
             Ok(SeriesTemplate { series, points })
         })
     }
 
-    /// Parses the points of a series, which one of five keys gives.
-    fn points(&self, section: &Section<'_>) -> Result<Points, FileError> {
+    /// Parses the points of a series over the horizontal `axis`, which one of five keys gives.
+    fn points(&self, section: &Section<'_>, axis: &Axis) -> Result<Points, FileError> {
         let (x, over) = (section.get("x"), section.get("over"));
         let keys = ["y", "pairs", "distribution", "messages", "deliveries"];
         if let Some(over) = over
@@ -487,7 +495,7 @@ impl FigureReader<'_> {
             return Err(section.error(what));
         };
         Ok(match key {
-            "y" => self.formulas_over(x.as_ref(), &item)?,
+            "y" => self.formulas_over(x.as_ref(), &item, axis)?,
             "pairs" => Points::Formulas(item.each(|item| {
                 <[Formula; 2]>::try_from(self.formulas(item)?)
                     .map_err(|_| item.wrong("two formulas, horizontal and vertical"))
@@ -502,8 +510,13 @@ impl FigureReader<'_> {
         })
     }
 
-    /// Parses formulas over the numbers `x`, or 1, 2, 3 and so on.
-    fn formulas_over(&self, x: Option<&Item<'_>>, y: &Item<'_>) -> Result<Points, FileError> {
+    /// Parses formulas over the numbers `x`, or 1, 2, 3 and so on. On an axis of names each number has one.
+    fn formulas_over(
+        &self,
+        x: Option<&Item<'_>>,
+        y: &Item<'_>,
+        axis: &Axis,
+    ) -> Result<Points, FileError> {
         let places = x.map(places).transpose()?;
         let formulas = match (y.text(), &places) {
             // One formula, in which {x} is the number.
@@ -519,6 +532,13 @@ impl FigureReader<'_> {
             let (x, values) = (places.len(), formulas.len());
             return Err(y.error(format!(
                 "x has {x} values and y has {values}; expected as many"
+            )));
+        }
+        let is_nameless = |place: &&f64| axis.name(**place).is_none();
+        if let Some(place) = places.iter().find(is_nameless).filter(|_| !axis.names.is_empty()) {
+            let (item, last) = (x.unwrap_or(y), axis.names.len());
+            return Err(item.error(format!(
+                "{place} has no name on the horizontal axis; expected 1 to {last}"
             )));
         }
         let points = places.into_iter().map(Formula::Number).zip(formulas);
