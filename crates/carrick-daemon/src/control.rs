@@ -7,10 +7,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use carrick_ipc::{Reply, Request};
 use carrick_proto::Time;
 use carrick_sockets::Errno;
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 use rustix::io::Errno as SystemErrno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, accept_with, recvmsg, sendmsg, sockopt,
+    SendAncillaryMessage, SendFlags, SocketFlags, accept_with, recvmsg, sendmsg,
 };
 
 use crate::driver::{Driver, PAUSE, Token};
@@ -25,7 +27,7 @@ const REFUSED_CLIENTS: usize = 16;
 pub(crate) struct Client {
     pub(crate) connection: OwnedFd,
     pub(crate) uid: u32,
-    /// Process id.
+    /// Process id; 0 in a process namespace that this one does not see, such as another container of a pod.
     pub(crate) process: i32,
     /// Beyond the limit of its user: its first request is refused, and ends it.
     pub(crate) is_refused: bool,
@@ -37,6 +39,15 @@ enum Served {
     Request,
     /// The process is to take over after this round.
     Handover,
+}
+
+/// Returns user and process at the other end of a connection: process 0 if it is in a process namespace that this
+/// one does not see, and the overflow user if it is in another user namespace.
+pub(crate) fn peer_of(connection: &OwnedFd) -> Result<(u32, i32), SystemErrno> {
+    // Not rustix's function: process ids are never 0 there.
+    let peer = getsockopt(connection, PeerCredentials)
+        .map_err(|error| SystemErrno::from_raw_os_error(error as i32))?;
+    Ok((peer.uid(), peer.pid()))
 }
 
 impl Driver {
@@ -54,10 +65,13 @@ impl Driver {
                     return self.pause_accepting(now + PAUSE);
                 }
             };
-            let Ok(peer) = sockopt::socket_peercred(&connection) else {
-                continue;
+            let (uid, process) = match peer_of(&connection) {
+                Ok(peer) => peer,
+                Err(error) => {
+                    self.record_failure("a program without known user is refused", error);
+                    continue;
+                }
             };
-            let uid = peer.uid.as_raw();
             let limit = self.config.limits.clients;
             let count = self.users.get(&uid).map_or(0, |usage| usage.clients);
             let is_refused = count >= limit || self.check_share(uid).is_err();
@@ -73,7 +87,7 @@ impl Driver {
                 let client = Client {
                     connection,
                     uid,
-                    process: peer.pid.as_raw_nonzero().get(),
+                    process,
                     is_refused,
                 };
                 self.clients.insert(token, client);

@@ -40,7 +40,7 @@ use rustix::net::{
 use rustix::process::geteuid;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::control::Client;
+use crate::control::{Client, peer_of};
 use crate::descriptor::Descriptor;
 use crate::driver::{Driver, Token, UserResources};
 use crate::statistics::MetricsServer;
@@ -250,8 +250,7 @@ impl Driver {
 
     /// Hands over to the process on a control connection. Returns its process id if it has taken over.
     pub(crate) fn hand_over(&mut self, now: Time, client: &Client) -> Option<u32> {
-        let peer = sockopt::socket_peercred(&client.connection).ok()?;
-        let process = peer.pid.as_raw_nonzero().get() as u32;
+        let process = client.process as u32;
         match self.try_hand_over(now, &client.connection) {
             Ok(()) => Some(process),
             Err(reason) => {
@@ -491,8 +490,8 @@ fn connect(path: &Path) -> Result<OwnedFd, Reason> {
     let connection = crate::connection(path).map_err(|error: io::Error| {
         format!("no daemon answers ({error}); start one without --take-over")
     })?;
-    let peer = sockopt::socket_peercred(&connection).map_err(described)?;
-    if !may_share(peer.uid.as_raw()) {
+    let (uid, _) = peer_of(&connection).map_err(described)?;
+    if !may_share(uid) {
         return Err("it belongs to another user".into());
     }
     Ok(connection)

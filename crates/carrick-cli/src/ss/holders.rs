@@ -32,7 +32,8 @@ impl Holders {
     }
 
     /// Returns the column of ss for a socket. If no process is found, such as one of another user, it is the
-    /// process that opened the socket: for a program under supervision, that of `carrick run`.
+    /// process that opened the socket: for a program under supervision, that of `carrick run`; nothing for 0, a
+    /// process in a namespace that the daemon does not see.
     pub(super) fn column(&self, inode: Option<u64>, opened_by: i64) -> String {
         let found = inode.and_then(|inode| self.0.get(&inode));
         let mut users: Vec<String> = found
@@ -40,6 +41,9 @@ impl Holders {
             .flatten()
             .map(|(process, number)| format!("(\"{}\",pid={process},fd={number})", name(*process)))
             .collect();
+        if users.is_empty() && opened_by == 0 {
+            return String::new();
+        }
         if users.is_empty() {
             users.push(format!("(\"{}\",pid={opened_by})", name(opened_by)));
         }

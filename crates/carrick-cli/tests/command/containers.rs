@@ -77,6 +77,42 @@ impl Drop for Image {
     }
 }
 
+/// docs/containers.md: the daemon is in another container of the pod, with its own process namespace, and perhaps
+/// with its own user namespace.
+#[test]
+#[ignore = "needs root"]
+fn a_daemon_in_another_process_namespace_serves() {
+    let Some(program) = program() else {
+        return;
+    };
+    let image = Image::new();
+    let (carrick, socket) = (image.0.join("carrick"), image.0.join("socket"));
+    let (carrick, socket) = (carrick.to_str().unwrap(), socket.to_str().unwrap());
+    for user in [&[][..], &["--user", "--map-root-user"]] {
+        let port = free_port().to_string();
+        let namespaces = ["--pid", "--fork", "--mount-proc", "--kill-child"];
+        let options = ["--udp-port", &port, "--bind", "127.0.0.1"];
+        let command = [carrick, "daemon", "--socket", socket];
+        let arguments = [user, &namespaces, &command, &options].concat();
+        let mut daemon = start_with("unshare", &arguments);
+        daemon.error_line_with("serving");
+        let run = [
+            "run",
+            "--daemon",
+            socket,
+            "--",
+            program.to_str().unwrap(),
+            "echo",
+        ];
+        let finished = crate::support::run(&run);
+        assert_eq!(finished.code, Some(0), "{}", finished.errors);
+        let listed = crate::support::run(&["ss", "-a", "-p", "--daemon", socket]);
+        assert_eq!(listed.code, Some(0), "{}", listed.errors);
+        daemon.kill();
+        daemon.finish_unread();
+    }
+}
+
 #[test]
 #[ignore = "needs root"]
 fn ports_of_root_are_refused_to_other_users() {
