@@ -86,6 +86,10 @@ impl Datagrams<'_> {
     pub(crate) fn for_each(&self, mut take: impl FnMut(&Route, &mut dyn Iterator<Item = Bytes>)) {
         let filled = self.buffers.memory.chunks_exact(BUFFER);
         for (memory, meta) in filled.zip(&self.buffers.meta[..self.count]) {
+            // Nothing can be sent to UDP port 0: no answer is due, and no error of the system for one.
+            if self.encapsulated && meta.addr.port() == 0 {
+                continue;
+            }
             let bytes = &memory[..meta.len.min(BUFFER)];
             let mut route = Route {
                 local: Some(self.local),
@@ -186,6 +190,25 @@ mod tests {
         let doubled = std::iter::successors(Some(MIN_OFFERED), |n| Some((2 * n).min(BATCH_SIZE)));
         assert_eq!(offered, doubled.take(offered.len()).collect::<Vec<_>>());
         assert_eq!(offered.iter().sum::<usize>() + buffers.offered / 2, 100);
+    }
+
+    #[test]
+    fn a_datagram_from_port_0_is_dropped() {
+        let mut buffers = ReceiveBuffers::new();
+        let ports = [9899, 0];
+        let read = |slices: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]| {
+            for ((slice, meta), port) in slices.iter_mut().zip(meta).zip(ports) {
+                slice[..4].copy_from_slice(b"init");
+                meta.addr = (Ipv4Addr::LOCALHOST, port).into();
+                (meta.len, meta.stride) = (4, 4);
+            }
+            Ok(ports.len())
+        };
+        let (count, _) = buffers.receive(read).unwrap();
+        let mut from = Vec::new();
+        let datagrams = buffers.datagrams(count, Ipv4Addr::LOCALHOST.into(), true);
+        datagrams.for_each(|route, packets| from.extend(packets.map(|_| route.encapsulation)));
+        assert_eq!(from, [Some(9899)]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! - `options`: socket options
 //! - `polled`: registration with the runtime
 //! - `port_filter`: packets that a raw socket gets
-//! - `send_calls`: system calls for packets with a DSCP, and for several packets without segmentation offload
+//! - `send_calls`: system calls that send packets on Linux
 //! - `steering`: sockets of several shards
 
 pub(crate) mod addresses;
@@ -101,6 +101,7 @@ struct QueuedTransmit {
 pub(crate) struct Socket {
     io: PolledSocket,
     state: UdpSocketState,
+    sender: Sender,
     address: IpAddr,
     encapsulated: bool,
     queue: VecDeque<QueuedTransmit>,
@@ -183,6 +184,10 @@ impl Socket {
     ) -> io::Result<(Self, u16)> {
         options::set_buffers(&io, buffer);
         let state = UdpSocketState::new((&io).into())?;
+        #[cfg(target_os = "linux")]
+        let sender = Sender::new(state.max_gso_segments());
+        #[cfg(not(target_os = "linux"))]
+        let sender = Sender::new((&io).into())?;
         options::leave_out_timestamps(&io)?;
         options::report_errors(&io, address.is_ipv4())?;
         let local = io.local_addr()?.as_socket();
@@ -191,6 +196,7 @@ impl Socket {
         let socket = Self {
             errors: wait_for_errors(&io),
             io,
+            sender,
             state,
             address,
             encapsulated: matches!(carrier, SocketTransport::Udp { .. }),
@@ -320,7 +326,7 @@ impl Socket {
         let mut rest = bytes;
         while !rest.is_empty() {
             let part = self.next_part(transmit, rest, size);
-            let send = || send_part(self.io.get(), &self.state, transmit, part, size);
+            let send = || send_part(self.io.get(), &self.sender, transmit, part, size);
             // The error of an earlier packet is returned here once.
             let sent = send().or_else(|_| send());
             rest = &rest[sent.unwrap_or_else(|_| self.lost(transmit, part, size))..];
@@ -349,8 +355,8 @@ impl Socket {
 
     /// Returns the packets that are sent with one call.
     fn next_part<'p>(&self, transmit: &Transmit, rest: &'p [u8], size: usize) -> &'p [u8] {
-        let packets = if has_offload(&self.state, transmit) {
-            self.state.max_gso_segments()
+        let packets = if self.has_offload(transmit) {
+            self.segments()
         } else {
             PACKETS_WITHOUT_OFFLOAD
         };
@@ -360,7 +366,7 @@ impl Socket {
     /// Returns the bytes of a part that are lost because the system does not send it: all that is one for it, or the first
     /// of several packets.
     fn lost(&self, transmit: &Transmit, part: &[u8], size: usize) -> usize {
-        if has_offload(&self.state, transmit) {
+        if self.has_offload(transmit) {
             part.len()
         } else {
             size.min(part.len())
@@ -398,14 +404,14 @@ impl Socket {
         part: &[u8],
         size: usize,
     ) -> Poll<Result<usize, TransmitOutcome>> {
-        let state = &self.state;
+        let sender = &self.sender;
         // With transport errors on, the error of an earlier packet is returned here once; the
         // earlier one may have been too large, and this one not.
         let mut sent = Ok(0);
         for _ in 0..2 {
             sent = ready!(
                 self.io
-                    .poll_write(cx, |io| send_part(io, state, transmit, part, size))
+                    .poll_write(cx, |io| send_part(io, sender, transmit, part, size))
             );
             if sent.is_ok() {
                 break;
@@ -423,33 +429,47 @@ impl Socket {
             }
         }))
     }
+
+    /// Returns whether the system sends several packets as one.
+    fn has_offload(&self, transmit: &Transmit) -> bool {
+        transmit.route.encapsulation.is_some() && self.segments() > 1
+    }
+
+    /// Returns the limit of the packets that the system sends as one.
+    fn segments(&self) -> usize {
+        #[cfg(target_os = "linux")]
+        let segments = self.sender.segments();
+        #[cfg(not(target_os = "linux"))]
+        let segments = self.sender.max_gso_segments();
+        segments
+    }
 }
 
-/// Returns whether the system sends several packets as one.
-fn has_offload(state: &UdpSocketState, transmit: &Transmit) -> bool {
-    transmit.route.encapsulation.is_some() && state.max_gso_segments() > 1
-}
+/// Sender of the packets of a socket.
+#[cfg(target_os = "linux")]
+type Sender = send_calls::Offload;
+#[cfg(not(target_os = "linux"))]
+type Sender = UdpSocketState;
 
 /// Sends packets of `size` bytes with one call of the system. Returns the number of bytes that were sent.
 fn send_part(
     io: &SystemSocket,
-    state: &UdpSocketState,
+    sender: &Sender,
     transmit: &Transmit,
     part: &[u8],
     size: usize,
 ) -> io::Result<usize> {
     #[cfg(target_os = "linux")]
-    {
-        let offload = has_offload(state, transmit);
-        if transmit.dscp != 0 || part.len() > size && !offload {
-            return send_calls::send(io, transmit, part, size, offload);
-        }
-    }
-    state.try_send(io.into(), &datagram(transmit, part, size))?;
-    Ok(part.len())
+    let sent = send_calls::send(io, transmit, part, size, sender);
+    #[cfg(not(target_os = "linux"))]
+    let sent = sender
+        .try_send(io.into(), &datagram(transmit, part, size))
+        .map(|()| part.len());
+    sent
 }
 
 /// Returns the packets of `size` bytes that the system sends with one call.
+#[cfg(not(target_os = "linux"))]
 fn datagram<'p>(transmit: &Transmit, part: &'p [u8], size: usize) -> quinn_udp::Transmit<'p> {
     quinn_udp::Transmit {
         destination: SocketAddr::new(
@@ -526,6 +546,7 @@ fn wait_for_errors(io: &PolledSocket) -> Pin<Box<dyn Future<Output = ()> + Send>
     })
 }
 
+#[cfg(not(target_os = "linux"))]
 fn to_ecn_codepoint(ecn: carrick_proto::Ecn) -> Option<EcnCodepoint> {
     EcnCodepoint::from_bits(ecn.bits())
 }
