@@ -328,6 +328,10 @@ pub(crate) fn accept(
     flags.set(RecvFlags::DONTWAIT, !waits);
     let mut parts = [IoSliceMut::new(&mut bytes)];
     let len = recvmsg(fd, &mut parts, &mut control, flags)?.bytes;
+    if len == 0 {
+        // The daemon has ended. Servers ignore ECONNABORTED, and would try again for ever.
+        return Err(Errno::CONNRESET);
+    }
     let attached = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,

@@ -211,6 +211,25 @@ fn a_killed_daemon_resets_associations() {
     std::fs::remove_file(&served.socket).unwrap();
 }
 
+/// docs/sockets.md: each call after the end of the daemon fails with ECONNRESET.
+#[test]
+fn a_killed_daemon_resets_listening_sockets() {
+    let Some(program) = program() else {
+        return;
+    };
+    for mode in [&[][..], &["--seccomp"]] {
+        let mut served = Served::start("deserted");
+        let run = ["run", "--daemon", &served.socket];
+        let command = ["--", program.to_str().unwrap(), "deserted"];
+        let mut running = crate::support::start(&[&run[..], mode, &command].concat());
+        running.json_line();
+        served.daemon.kill();
+        let finished = running.finish();
+        assert_eq!(finished.code, Some(0), "{mode:?}: {}", finished.errors);
+        std::fs::remove_file(&served.socket).unwrap();
+    }
+}
+
 #[test]
 fn the_sockets_of_programs_are_listed() {
     let Some(program) = program() else {

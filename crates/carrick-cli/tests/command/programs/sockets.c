@@ -706,6 +706,18 @@ static void orphaned(void)
 	CHECK(socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP) == -1 && errno == ESOCKTNOSUPPORT);
 }
 
+/* Servers ignore ECONNABORTED, and would try again for ever. */
+static void deserted(void)
+{
+	int listener = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	struct sockaddr_in any = loopback(0);
+	CHECK(bind(listener, (struct sockaddr *)&any, sizeof any) == 0 && listen(listener, 5) == 0);
+	printf("{}\n");
+	fflush(stdout);
+	for (int i = 0; i < 5; i++)
+		CHECK(accept(listener, NULL, NULL) == -1 && errno == ECONNRESET);
+}
+
 static struct sockaddr_in local_address(int s)
 {
 	struct sockaddr_in a;
@@ -1536,6 +1548,8 @@ int main(int count, char **arguments)
 		killed();
 	else if (!strcmp(name, "orphaned"))
 		orphaned();
+	else if (!strcmp(name, "deserted"))
+		deserted();
 	else if (!strcmp(name, "crammed"))
 		crammed();
 	else if (!strcmp(name, "unbranched"))
