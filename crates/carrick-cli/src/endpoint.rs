@@ -289,8 +289,10 @@ pub(crate) fn not_bound(error: &BindError) -> Failure {
     }
 }
 
-/// Parses an address without a scope, which SCTP cannot carry.
+/// Parses an address without a scope, which SCTP cannot carry. An IPv6 address may be in brackets, as in URLs.
 pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
+    let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    let text = inner.filter(|t| t.contains(':')).unwrap_or(text);
     // An interface name follows the address.
     let (address, scope) = match text.split_once('%') {
         Some((address, scope)) => (address, Some(scope)),
@@ -307,6 +309,12 @@ const LINK_LOCAL: &str = "link-local addresses are not supported, because addres
 
 fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
+}
+
+/// Returns whether an address is that of one host.
+fn is_of_a_host(address: IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    !is_broadcast && !address.is_multicast() && !address.is_unspecified()
 }
 
 /// Options of the peer.
@@ -386,6 +394,11 @@ pub(crate) async fn resolve(peer: &str) -> Result<Vec<IpAddr>, Failure> {
     let mut addresses = Vec::new();
     for name in peer.split(',').map(str::trim) {
         match address(name) {
+            Ok(address) if !is_of_a_host(address) => {
+                return Err(Failure::Usage(format!(
+                    "{address} is not the address of a host: give one of the peer's"
+                )));
+            }
             Ok(address) => {
                 addresses.push(address);
                 continue;
@@ -521,7 +534,10 @@ mod tests {
         for text in ["fec0::1", "169.254.0.1", "::1"] {
             assert_eq!(address(text), Ok(text.parse().unwrap()));
         }
-        for text in ["", "host", "host%lo"] {
+        for text in ["::1", "2001:db8::1"] {
+            assert_eq!(address(&format!("[{text}]")), Ok(text.parse().unwrap()));
+        }
+        for text in ["", "host", "host%lo", "[127.0.0.1]", "[::1", "[]"] {
             assert!(address(text).is_err_and(|why| why != LINK_LOCAL), "{text}");
         }
         assert_eq!(address_and_port("fe80::1=9899"), Err(LINK_LOCAL.into()));

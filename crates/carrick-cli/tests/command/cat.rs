@@ -315,6 +315,9 @@ fn link_local_addresses_are_refused_at_once() {
 #[test]
 fn usage_errors_are_one_line() {
     run(&["cat", "127.0.0.1"]).assert_failed(2, "port");
+    for peer in ["224.0.0.1", "ff02::1", "255.255.255.255", "0.0.0.0", "::"] {
+        run(&["cat", peer, "7"]).assert_failed(2, "is not the address of a host");
+    }
     run(&["cat", "127.0.0.1", "x"]).assert_failed(2, "not a port");
     run(&["cat", "-l", "127.0.0.1", "7"]).assert_failed(2, "--bind");
     run(&["cat", "no such host", "7"]).assert_failed(1, "no such host");
