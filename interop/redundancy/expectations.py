@@ -34,8 +34,15 @@ def bound(row, kind):
     return BOUNDS["rows"].get(row, {}).get(kind, BOUNDS["aim"][kind])
 
 
+def has_to_end(result):
+    """Returns whether the association of a cell has to end before a path works again."""
+    return KINDS.get(result["column"]) in BOUNDS["rows"].get(result["row"], {}).get("ends", [])
+
+
 def faults(result, limit):
     """Returns what a result has beyond its bound, as texts."""
+    if has_to_end(result):
+        return ["the association did not end"] if result["alive"] else []
     found = [f"{result[name]} messages {text}" for name, text in COUNTS.items() if result[name]]
     if result["row"] in NOTICES:
         if result["alive"]:

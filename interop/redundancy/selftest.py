@@ -132,6 +132,12 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(expectations.verdict(result(**killed)), "not met")
         self.assertEqual(expectations.verdict(result(**killed, alive=False, ended="reset")), "met")
 
+    def test_an_association_that_has_to_end_is_met_when_it_does(self):
+        dead = {"row": "both-dead-30", "cell": "both-dead-30/signaling-udp", "column": "signaling-udp", "silence": 35.0, "lost": 745}
+        self.assertEqual(expectations.verdict(result(**dead, alive=False, ended="timed out")), "met")
+        self.assertEqual(expectations.verdict(result(**dead)), "not met")
+        self.assertEqual(expectations.verdict(result(**(dead | {"column": "run-udp"}), alive=False, ended="timed out")), "not met")
+
     def test_rows_at_or_below_the_other_stacks_are_counted(self):
         def row(name, ours, other, **changes):
             return [result(row=name, silence=ours), result(row=name, column="linux", silence=other, **changes)]
