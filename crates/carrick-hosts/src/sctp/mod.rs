@@ -59,7 +59,7 @@ use std::rc::Rc;
 
 use carrick_netsim::{InterfaceId, Node, Outbox, Packet, RouteTable};
 use carrick_proto::sessions::{SessionFactory, SessionLayer};
-use carrick_proto::{AssociationId, Endpoint, Event, SourceSelection as _, Time, Transmit};
+use carrick_proto::{AssociationId, Endpoint, Event, Time, Transmit};
 
 use crate::core_time;
 pub use application::Application;
@@ -301,16 +301,7 @@ impl<A: Application> SctpHost<A> {
 
     fn send(&mut self, transmit: &Transmit, out: &mut Outbox) {
         let locals = self.endpoint.local_addresses();
-        // The choice of a host's IP layer if the core does not select an address.
-        let remote = transmit.route.remote;
-        let by_routes = || self.routes.as_ref()?.select(locals, remote);
-        let any = || {
-            locals
-                .iter()
-                .copied()
-                .find(|a| a.is_ipv4() == remote.is_ipv4())
-        };
-        let source = transmit.route.local.or_else(by_routes).or_else(any);
+        let source = packets::source(&transmit.route, locals, self.routes.as_ref());
         let to = (&transmit.route, transmit.dscp);
         let Some(header) = packets::header(to, source, self.encapsulation) else {
             self.unsendable += transmit.packets() as u64;

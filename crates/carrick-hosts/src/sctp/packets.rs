@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use carrick_netsim::icmp::{IcmpError, parse};
 use carrick_netsim::{Packet, Protocol};
-use carrick_proto::{Ecn, IcmpInput, IcmpKind, Route};
+use carrick_proto::{Ecn, IcmpInput, IcmpKind, Route, SourceSelection as _};
+
+use super::routes::HostRoutes;
 
 /// Returns the route of a received SCTP packet, or `None` if it is not for a stack with these UDP
 /// ports.
@@ -48,6 +50,19 @@ impl Header {
         .with_ecn(self.ecn)
         .with_dscp(self.dscp)
     }
+}
+
+/// Returns the source of a packet: if the core does not select one, the choice of the host's IP layer by its routes, or
+/// any address of the version of the destination.
+pub(super) fn source(
+    route: &Route,
+    locals: &[IpAddr],
+    routes: Option<&HostRoutes>,
+) -> Option<IpAddr> {
+    let same_version = |local: &&IpAddr| local.is_ipv4() == route.remote.is_ipv4();
+    let by_routes = || routes?.select(locals, route.remote);
+    let any = || locals.iter().find(same_version).copied();
+    route.local.or_else(by_routes).or_else(any)
 }
 
 /// Returns the header for a route, or `None` without a source or an encapsulation port.
@@ -192,8 +207,8 @@ mod tests {
             local: None,
             ..Route::plain(a, b)
         };
-        assert_eq!(header((&open, 0), &[ip("::1"), a], None).unwrap().source, a);
-        assert!(header((&open, 0), &[ip("::1")], None).is_none());
+        assert_eq!(source(&open, &[ip("::1"), a], None), Some(a));
+        assert!(header((&open, 0), source(&open, &[ip("::1")], None), None).is_none());
     }
 
     #[test]
