@@ -45,7 +45,7 @@ pub struct CallCounts {
     pub vanished: u64,
 }
 
-/// Requests that [`crate::admission::Admission`] did not admit.
+/// Requests that [`admission::Admission`](crate::admission::Admission) did not admit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotAdmitted {
     /// Requests dropped unprocessed under overload.

@@ -23,7 +23,7 @@ pub(crate) struct SourceQuotas {
 #[derive(Default)]
 struct UsageTable {
     per_source: BTreeMap<SourceNetwork, SourceUsage>,
-    /// Admitted INVITEs of the last [`TRANSACTION_LIFETIME`]. [`crate::admission::Admission`] bounds
+    /// Admitted INVITEs of the last [`TRANSACTION_LIFETIME`]. [`admission::Admission`](crate::admission::Admission) bounds
     /// their number.
     recent: VecDeque<(Instant, SourceNetwork)>,
 }

@@ -26,7 +26,7 @@ const BUFFER: usize = 4 << 20;
 /// Packets that a capture selects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CaptureFilter {
-    /// Association by its identifier (`association` in the rows of [`crate::list`]), with all addresses that it has
+    /// Association by its identifier (`association` in the rows of [`list`](crate::list)), with all addresses that it has
     /// meanwhile. Default: all.
     pub association: Option<i32>,
     /// SCTP port on either side. Default: all.

@@ -103,7 +103,7 @@ pub(crate) struct Driver {
     accept_again: Option<Time>,
     /// Time at which remaining associations are aborted.
     pub(crate) ends: Option<Time>,
-    /// The service manager is to hold all sockets ([`crate::StopRequest::Hold`]).
+    /// The service manager is to hold all sockets ([`StopRequest::Hold`](crate::StopRequest::Hold)).
     pub(crate) is_to_be_held: bool,
     /// Descriptors whose associations have been shut down because the daemon stops.
     pub(crate) stopped: BTreeSet<Token>,

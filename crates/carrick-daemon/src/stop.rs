@@ -13,7 +13,7 @@ const MAX_LOGGED: usize = 64;
 
 impl Driver {
     /// Ends the task: in this round if the service manager is to hold the sockets, else as soon as no association is
-    /// left, or after the time of [`crate::Config::linger`].
+    /// left, or after the time of [`Config::linger`](crate::Config::linger).
     pub(crate) fn stop(&mut self, request: StopRequest) {
         self.is_to_be_held = request == StopRequest::Hold;
         if !self.is_to_be_held {
@@ -21,7 +21,7 @@ impl Driver {
         }
     }
 
-    /// Ends the task as soon as no association is left, or after the time of [`crate::Config::linger`].
+    /// Ends the task as soon as no association is left, or after the time of [`Config::linger`](crate::Config::linger).
     pub(crate) fn end_associations(&mut self) {
         self.ends = Some(self.now() + self.config.linger);
         // Messages whose event has not been read come first.

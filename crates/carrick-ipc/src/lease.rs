@@ -129,7 +129,7 @@ impl<'a> LeaseFrame<'a> {
     }
 }
 
-/// Value of the reply to [`crate::Request::Lease`].
+/// Value of the reply to [`Request::Lease`](crate::Request::Lease).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaseGrant {
     /// SCTP port.

@@ -105,7 +105,7 @@ pub enum Request<'a> {
         /// `SO_COOKIE` of the descriptor.
         cookie: u64,
     },
-    /// SCTP port for a process with its own protocol stack ([`crate::LeaseFrame`]).
+    /// SCTP port for a process with its own protocol stack ([`LeaseFrame`](crate::LeaseFrame)).
     Lease {
         /// Local addresses with the port, 0 for an ephemeral one, packed.
         addresses: &'a [u8],

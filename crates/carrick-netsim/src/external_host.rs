@@ -1,7 +1,7 @@
 //! Program of a host whose protocol stack is outside of the simulator: received packets are queued until
 //! the stack reads them, and packets of the stack are injected.
 //!
-//! It runs alone or inside a program that wraps others, such as [`crate::mobile::MobileNode`].
+//! It runs alone or inside a program that wraps others, such as [`mobile::MobileNode`](crate::mobile::MobileNode).
 
 use core::net::IpAddr;
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! IP packets: header fields and payload bytes.
 //!
 //! Links account for the header that a packet has on a wire ([`Packet::wire_len`]). The header is
-//! encoded only for captures, ICMP quotations and tunnels ([`crate::ip`]).
+//! encoded only for captures, ICMP quotations and tunnels ([`ip`](crate::ip)).
 
 use core::net::IpAddr;
 

@@ -139,7 +139,7 @@ pub struct AssociationConfig {
     /// Authentication and protection of packets.
     pub security: SecurityConfig,
     /// Adaptation Layer Indication that is sent to the peer, a number without meaning to SCTP (RFC 5061,
-    /// section 4.2.6). [`crate::AssociationStats::peer_adaptation_layer`] has the peer's. `None`, the
+    /// section 4.2.6). [`AssociationStats::peer_adaptation_layer`](crate::AssociationStats::peer_adaptation_layer) has the peer's. `None`, the
     /// default, sends none.
     pub adaptation_layer: Option<u32>,
     /// Algorithms, and deviations from RFC 9260 for research.
@@ -180,7 +180,7 @@ pub struct TimerConfig {
     /// T5-shutdown-guard: longest duration of a shutdown. `None`, the default, means five times RTO.Max
     /// (RFC 9260, section 9.2).
     pub shutdown_guard: Option<Duration>,
-    /// RTOs without progress of the cumulative TSN before [`crate::Event::NoProgress`] is emitted. `None`
+    /// RTOs without progress of the cumulative TSN before [`Event::NoProgress`](crate::Event::NoProgress) is emitted. `None`
     /// disables the event. Default: 20.
     pub no_progress_after: Option<u32>,
 }
@@ -213,7 +213,7 @@ pub struct PathConfig {
     /// when it is active again.
     pub primary_switchover_max_retrans: Option<u32>,
     /// Exposes the potentially failed state to the program (RFC 7829, section 7.3). Otherwise
-    /// [`crate::Event::UnexposedPathChange`] takes the place of its events; statistics show the state in
+    /// [`Event::UnexposedPathChange`](crate::Event::UnexposedPathChange) takes the place of its events; statistics show the state in
     /// any case. Default: `true`.
     pub expose_potentially_failed: bool,
     /// Sends heartbeats on idle paths. Default: `true`.
@@ -402,7 +402,7 @@ pub struct SecurityConfig {
     /// Lower layer of the association. It determines whether [`Extensions::zero_checksum`] can be
     /// offered.
     pub lower_layer: LowerLayer,
-    /// Protection of chunks that is offered to peers (see [`crate::protection`]). `None`, the default,
+    /// Protection of chunks that is offered to peers (see [`protection`](crate::protection)). `None`, the default,
     /// offers none.
     pub protection: Option<Arc<dyn ChunkProtectionOffer>>,
 }
@@ -426,7 +426,7 @@ pub struct ResearchConfig {
     /// Memory in bytes that the peer needs for a DATA chunk beside its payload. Each chunk in flight reduces the
     /// tracked window of the peer by it (paper `overhead`, section 4.4). Default: 0.
     pub peer_chunk_overhead: usize,
-    /// Records transmissions and acknowledgements for [`crate::Endpoint::poll_trace`]. Default: `false`.
+    /// Records transmissions and acknowledgements for [`Endpoint::poll_trace`](crate::Endpoint::poll_trace). Default: `false`.
     pub trace: bool,
 }
 
@@ -792,13 +792,13 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// Parts of a configuration that are code, which the export of an endpoint ([`crate::Endpoint::export`]) refers to
+/// Parts of a configuration that are code, which the export of an endpoint ([`Endpoint::export`](crate::Endpoint::export)) refers to
 /// but does not contain.
 #[derive(Debug)]
 pub struct ImportConfig {
     /// Source address selection of the endpoint. Default: [`MatchingAddress`].
     pub source_selection: Box<dyn SourceSelection>,
-    /// Algorithms of congestion control besides [`crate::cc::algorithms`], found by their names. Default: none.
+    /// Algorithms of congestion control besides [`cc::algorithms`](crate::cc::algorithms), found by their names. Default: none.
     pub algorithms: Vec<Arc<dyn Algorithm>>,
     /// Chunk protections, found by the type of their parameter. Default: none.
     pub protections: Vec<Arc<dyn ChunkProtectionOffer>>,

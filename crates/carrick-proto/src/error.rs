@@ -1,12 +1,12 @@
 //! Errors of the caller, one type for each kind of operation. Faults of the peer are no errors: they
-//! are counted and answered (see [`crate::EndpointStats`]).
+//! are counted and answered (see [`EndpointStats`](crate::EndpointStats)).
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::peer_text::PeerText;
 
-/// Error of [`crate::Endpoint::connect`] and [`crate::Endpoint::associate`].
+/// Error of [`Endpoint::connect`](crate::Endpoint::connect) and [`Endpoint::associate`](crate::Endpoint::associate).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectError {
     /// No peer address was given.
@@ -17,7 +17,7 @@ pub enum ConnectError {
     InvalidPort,
     /// There is an association with this peer address and port.
     AlreadyConnected,
-    /// The limit of associations is reached: [`crate::EndpointConfig::max_associations`], or the limit for
+    /// The limit of associations is reached: [`EndpointConfig::max_associations`](crate::EndpointConfig::max_associations), or the limit for
     /// one peer address and port.
     TooManyAssociations,
     /// A parameter of the association is out of its range.
@@ -45,7 +45,7 @@ impl fmt::Display for ConnectError {
 
 impl core::error::Error for ConnectError {}
 
-/// Error of [`crate::Endpoint::send`]. The message was not accepted.
+/// Error of [`Endpoint::send`](crate::Endpoint::send). The message was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendError {
     /// The association is unknown or already closed.
@@ -59,7 +59,7 @@ pub enum SendError {
         /// Number of outbound streams of the association.
         streams: u16,
     },
-    /// The send buffer is full: wait for [`crate::Event::SendBufferFree`].
+    /// The send buffer is full: wait for [`Event::SendBufferFree`](crate::Event::SendBufferFree).
     BufferFull,
     /// The path in the options does not exist.
     UnknownPath,

@@ -33,21 +33,21 @@ pub enum Event {
     /// acknowledged are returned in [`Event::SendFailed`]. Complete received messages stay readable;
     /// partly read ones are not completed. Outstanding reconfiguration requests are dropped.
     Restarted,
-    /// DATA ARRIVE: [`crate::Endpoint::receive`] has a message. Emitted again only after that method has
+    /// DATA ARRIVE: [`Endpoint::receive`](crate::Endpoint::receive) has a message. Emitted again only after that method has
     /// returned `None`.
     MessageReceived,
-    /// A message of which [`crate::Endpoint::receive`] has returned the beginning will not be completed:
+    /// A message of which [`Endpoint::receive`](crate::Endpoint::receive) has returned the beginning will not be completed:
     /// the peer abandoned it (RFC 3758, section 3.6), or a stream or association reset cut it short
-    /// (RFC 6525, section 5.2.4). [`crate::MessagePart::Aborted`] takes the place of its remaining parts.
+    /// (RFC 6525, section 5.2.4). [`MessagePart::Aborted`](crate::MessagePart::Aborted) takes the place of its remaining parts.
     MessageAborted {
         /// Stream of the message.
         stream: StreamId,
         /// Stream sequence number; `None` for an unordered message.
         ssn: Option<Ssn>,
-        /// TSN of the first fragment, as in [`crate::Message::tsn`].
+        /// TSN of the first fragment, as in [`Message::tsn`](crate::Message::tsn).
         tsn: Tsn,
     },
-    /// The send buffer has room again after [`crate::SendError::BufferFull`].
+    /// The send buffer has room again after [`SendError::BufferFull`](crate::SendError::BufferFull).
     SendBufferFree,
     /// SEND FAILURE: a message was not delivered, or its delivery is unknown. Boxed, since it is much
     /// larger than the other events.
@@ -73,7 +73,7 @@ pub enum Event {
     /// All paths are inactive (RFC 9260, section 8.2). Retransmission continues until
     /// Association.Max.Retrans.
     Dormant,
-    /// The cumulative TSN has not advanced for [`crate::TimerConfig::no_progress_after`] RTOs although the
+    /// The cumulative TSN has not advanced for [`TimerConfig::no_progress_after`](crate::TimerConfig::no_progress_after) RTOs although the
     /// peer responds on its paths, e.g. because a middlebox drops large packets; error counters do not
     /// detect this.
     NoProgress,
@@ -119,7 +119,7 @@ pub enum Event {
     /// messages have been read.
     Closed(CloseReason),
     /// [`Event::PathPotentiallyFailed`], or [`Event::PathRecovered`] after it, of an association that does
-    /// not expose that state ([`crate::PathConfig::expose_potentially_failed`]). For logs and counters of
+    /// not expose that state ([`PathConfig::expose_potentially_failed`](crate::PathConfig::expose_potentially_failed)). For logs and counters of
     /// the operator, not for the program.
     UnexposedPathChange {
         /// Path concerned.
@@ -256,7 +256,7 @@ pub enum CloseReason {
     ShutdownTimedOut,
     /// An ICMP message reported that the host does not support SCTP (RFC 9260, section 10, rule ICMP8).
     ProtocolUnreachable,
-    /// The connection of the lower layer was lost: see [`crate::Endpoint::lower_layer_lost`].
+    /// The connection of the lower layer was lost: see [`Endpoint::lower_layer_lost`](crate::Endpoint::lower_layer_lost).
     LowerLayerLost,
     /// The peer has another association with this endpoint, and two endpoints have one at most (RFC 9260,
     /// section 1.3): a set-up to another address of it has ended, or an association that the peer has replaced.
@@ -313,7 +313,7 @@ portable_enum! {
 /// Message that failed, or whose delivery is unknown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendFailure {
-    /// Context of the caller from [`crate::SendOptions::context`].
+    /// Context of the caller from [`SendOptions::context`](crate::SendOptions::context).
     pub context: u64,
     /// Stream of the message.
     pub stream: StreamId,
@@ -328,8 +328,8 @@ pub struct SendFailure {
     /// has acknowledged them as non-renegable (NR-SACK), ascending, relative to the first byte of
     /// `unsent`. Bytes delivered before that byte are not listed. See [`SendFailure::pieces`].
     pub delivered: Vec<Range<usize>>,
-    /// The lifetime expired: [`crate::SendOptions::lifetime`] before anything was sent, or
-    /// [`crate::Reliability::Timed`].
+    /// The lifetime expired: [`SendOptions::lifetime`](crate::SendOptions::lifetime) before anything was sent, or
+    /// [`Reliability::Timed`](crate::Reliability::Timed).
     pub expired: bool,
     /// Policy that abandoned the message (RFC 3758, RFC 7496); `None` if its lifetime expired or the
     /// association ended.

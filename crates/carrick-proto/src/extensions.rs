@@ -17,7 +17,7 @@ pub struct Extensions {
     pub authentication: bool,
     /// Dynamic address reconfiguration (RFC 5061): ASCONF and ASCONF-ACK. Needs
     /// [`Self::authentication`] unless
-    /// [`crate::SecurityConfig::dynamic_addresses_without_authentication`] is set.
+    /// [`SecurityConfig::dynamic_addresses_without_authentication`](crate::SecurityConfig::dynamic_addresses_without_authentication) is set.
     pub dynamic_addresses: bool,
     /// Stream reconfiguration (RFC 6525): RE-CONFIG.
     pub reconfiguration: bool,
@@ -30,7 +30,7 @@ pub struct Extensions {
     pub interleaved_partial_reliability: bool,
     /// Non-renegable acknowledgements (draft-natarajan-tsvwg-sctp-nrsack): NR-SACK instead of SACK.
     pub nr_sack: bool,
-    /// Zero checksum (RFC 9653). Offered only if [`crate::SecurityConfig::lower_layer`] detects errors.
+    /// Zero checksum (RFC 9653). Offered only if [`SecurityConfig::lower_layer`](crate::SecurityConfig::lower_layer) detects errors.
     pub zero_checksum: bool,
 }
 

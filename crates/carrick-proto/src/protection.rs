@@ -12,12 +12,12 @@
 //! Multi-homing works.
 //!
 //! Two other places for a protection need nothing here. Below SCTP, whole packets are records of a session:
-//! [`crate::sessions`] (RFC 8261). Above it, a DTLS record is a message (RFC 6083), for which the API has
-//! a payload protocol identifier, a stream and an order per message ([`crate::SendOptions`]); messages of
-//! 18445 bytes and more; AUTH for DATA ([`crate::AuthenticationConfig::required`]) with keys that change
-//! at run time ([`crate::Endpoint::add_key`], [`crate::Endpoint::activate_key`],
-//! [`crate::Endpoint::delete_key`]); and an event when all messages are acknowledged, before a key
-//! changes or the connection closes ([`crate::Event::AllAcknowledged`]).
+//! [`sessions`](crate::sessions) (RFC 8261). Above it, a DTLS record is a message (RFC 6083), for which the API has
+//! a payload protocol identifier, a stream and an order per message ([`SendOptions`](crate::SendOptions)); messages of
+//! 18445 bytes and more; AUTH for DATA ([`AuthenticationConfig::required`](crate::AuthenticationConfig::required)) with keys that change
+//! at run time ([`Endpoint::add_key`](crate::Endpoint::add_key), [`Endpoint::activate_key`](crate::Endpoint::activate_key),
+//! [`Endpoint::delete_key`](crate::Endpoint::delete_key)); and an event when all messages are acknowledged, before a key
+//! changes or the connection closes ([`Event::AllAcknowledged`](crate::Event::AllAcknowledged)).
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -117,7 +117,7 @@ impl ProtectionStats {
 }
 
 /// Protection of the packets of an association. The user reaches it with
-/// [`crate::Endpoint::chunk_protection`], for instance to set keys.
+/// [`Endpoint::chunk_protection`](crate::Endpoint::chunk_protection), for instance to set keys.
 pub trait ChunkProtection: Any + Debug + Send {
     /// Replaces the chunks of a packet to send by the value of the protection's chunk. A packet to which
     /// this adds more than [`ChunkProtectionOffer::overhead`] bytes is not sent.
@@ -135,7 +135,7 @@ pub trait ChunkProtection: Any + Debug + Send {
     fn restarted(&mut self) {}
 
     /// Returns the state for [`ChunkProtectionOffer::import`], with keys and record numbers; `None`, the
-    /// default, if it can't be exported ([`crate::Endpoint::export`]).
+    /// default, if it can't be exported ([`Endpoint::export`](crate::Endpoint::export)).
     fn export(&self, now: Time) -> Option<Vec<u8>> {
         let _ = now;
         None
@@ -152,11 +152,11 @@ pub trait ChunkProtectionOffer: Debug + Send + Sync {
     fn parameter_type(&self) -> ParameterType;
 
     /// Returns the value of the parameter, at most [`MAX_OFFER`] bytes
-    /// ([`crate::AssociationConfig::validate`]).
+    /// ([`AssociationConfig::validate`](crate::AssociationConfig::validate)).
     fn value(&self) -> Vec<u8>;
 
     /// Returns the limit of bytes that the protection adds to the chunks of a packet, 0 to
-    /// [`MAX_OVERHEAD`] ([`crate::AssociationConfig::validate`]). They are reserved in every packet once
+    /// [`MAX_OVERHEAD`] ([`AssociationConfig::validate`](crate::AssociationConfig::validate)). They are reserved in every packet once
     /// the protection is negotiated.
     fn overhead(&self) -> usize;
 
@@ -174,7 +174,7 @@ pub trait ChunkProtectionOffer: Debug + Send + Sync {
 
     /// Continues a protection with the state of [`ChunkProtection::export`], where `now` is the moment of the
     /// export by the present clock; `None`, the default, if the state is none of this protection. Called by
-    /// [`crate::Endpoint::import`].
+    /// [`Endpoint::import`](crate::Endpoint::import).
     fn import(&self, now: Time, state: &[u8]) -> Option<Box<dyn ChunkProtection>> {
         let _ = (now, state);
         None

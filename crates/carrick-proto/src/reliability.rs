@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 /// Condition on which a message is abandoned. A message of which no part was sent is abandoned with any
-/// peer. Other messages are abandoned only if [`crate::Extensions::partial_reliability`] is in force;
+/// peer. Other messages are abandoned only if [`Extensions::partial_reliability`](crate::Extensions::partial_reliability) is in force;
 /// otherwise they are delivered like [`Reliability::Full`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reliability {
@@ -12,7 +12,7 @@ pub enum Reliability {
     #[default]
     Full,
     /// Abandons the message if it would be sent or retransmitted later than this after the call of
-    /// [`crate::Endpoint::send`] (RFC 3758, section 4.1).
+    /// [`Endpoint::send`](crate::Endpoint::send) (RFC 3758, section 4.1).
     Timed(Duration),
     /// Abandons the message if a fragment would be retransmitted more often than this; 0 means no
     /// retransmission (RFC 7496, section 3.1).

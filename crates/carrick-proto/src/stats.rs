@@ -44,7 +44,7 @@ pub struct EndpointStats {
     /// Replies outside associations that were dropped because their queue was full.
     pub replies_dropped: u64,
     /// Current memory of the received data of all associations in bytes
-    /// ([`crate::EndpointConfig::receive_memory`]).
+    /// ([`EndpointConfig::receive_memory`](crate::EndpointConfig::receive_memory)).
     pub receive_memory: usize,
     /// Associations established, initiated by either side.
     pub established: u64,
@@ -63,7 +63,7 @@ pub struct EndpointStats {
     pub icmp_accepted: u64,
     /// ICMP messages that were ignored.
     pub icmp_ignored: u64,
-    /// Counters of the associations that have been removed. [`crate::Endpoint::association_counters`] has
+    /// Counters of the associations that have been removed. [`Endpoint::association_counters`](crate::Endpoint::association_counters) has
     /// those of all.
     pub removed: AssociationCounters,
 }
@@ -157,7 +157,7 @@ pub struct AssociationStats {
     pub queued_messages: usize,
     /// Bytes of messages in the send buffer, outstanding ones included.
     pub send_buffer_bytes: usize,
-    /// Bytes in the receive buffer, [`crate::BufferConfig::message_overhead`] of each chunk included.
+    /// Bytes in the receive buffer, [`BufferConfig::message_overhead`](crate::BufferConfig::message_overhead) of each chunk included.
     pub receive_buffer_bytes: usize,
     /// Number of complete messages that the user has not read.
     pub receivable_messages: usize,
@@ -378,7 +378,7 @@ impl core::ops::AddAssign for AssociationCounters {
 #[non_exhaustive]
 pub struct BufferUse {
     /// Received data and the state of inbound streams, as they are counted for
-    /// [`crate::EndpointConfig::receive_memory`].
+    /// [`EndpointConfig::receive_memory`](crate::EndpointConfig::receive_memory).
     pub received: usize,
     /// Messages in the send buffer, outstanding ones included.
     pub queued: usize,

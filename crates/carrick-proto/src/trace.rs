@@ -1,7 +1,7 @@
 //! Trace of an association, chunk by chunk, for figures and diagnosis.
 //!
-//! Enabled by [`crate::ResearchConfig::trace`]. The trace is bounded: unless
-//! [`crate::Endpoint::poll_trace`] drains it, the oldest records are dropped.
+//! Enabled by [`ResearchConfig::trace`](crate::ResearchConfig::trace). The trace is bounded: unless
+//! [`Endpoint::poll_trace`](crate::Endpoint::poll_trace) drains it, the oldest records are dropped.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -40,7 +40,7 @@ pub enum TraceEvent {
         transmission: u32,
         /// Length of the user data in bytes.
         bytes: usize,
-        /// [`crate::SendOptions::context`] of the message.
+        /// [`SendOptions::context`](crate::SendOptions::context) of the message.
         context: u64,
     },
     /// A DATA chunk was acknowledged, cumulatively or by a Gap Ack Block.

@@ -23,7 +23,7 @@ pub struct Transmit {
     /// fragments, of at most 1280 bytes, since the path MTU is unknown.
     pub may_fragment: bool,
     /// The packet is a path MTU probe (RFC 8899). It must not be fragmented; if the host refuses its size,
-    /// call [`crate::Endpoint::handle_refused_probe`].
+    /// call [`Endpoint::handle_refused_probe`](crate::Endpoint::handle_refused_probe).
     pub probe: bool,
     /// DSCP of the packets (RFC 2474), 0 to 63.
     pub dscp: u8,
@@ -76,7 +76,7 @@ impl Transmit {
 /// Joins the packets of many associations that have one route, so that the lower layer sends them with one call.
 ///
 /// SACKs of associations behind one gateway, for example, have one size and one destination. Packets are only joined
-/// with those that follow at once: their order is that of [`crate::Endpoint::poll_transmit`].
+/// with those that follow at once: their order is that of [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit).
 #[derive(Debug, Default)]
 pub struct JoinedTransmits {
     bytes: Vec<u8>,

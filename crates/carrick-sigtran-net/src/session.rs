@@ -250,7 +250,7 @@ impl<L: SocketLayer> TransferReceiver<L> {
 }
 
 /// Starts an ASP on associations with gateways. It connects, reconnects after a loss, and requests ASP Up and ASP Active
-/// at each gateway. The endpoint has the parameters of [`crate::endpoint_config`].
+/// at each gateway. The endpoint has the parameters of [`endpoint_config`](crate::endpoint_config).
 ///
 /// # Errors
 /// [`AspConfigError`] if the application servers are contradictory.
@@ -292,7 +292,7 @@ fn start_asp_with<L: SocketLayer>(
 }
 
 /// Starts a gateway that accepts associations of its ASPs on an endpoint with the parameters of
-/// [`crate::endpoint_config`].
+/// [`endpoint_config`](crate::endpoint_config).
 ///
 /// # Errors
 /// [`GatewayConfigError`] if application servers or ASPs are contradictory.
@@ -346,7 +346,7 @@ fn start_gateway_with<L: SocketLayer>(
 }
 
 /// Starts an IP server process of M3UA or SUA. It sets up the associations with peers that it connects to, and accepts those of the
-/// other peers, on an endpoint with the parameters of [`crate::endpoint_config`]. Messages go to the application server
+/// other peers, on an endpoint with the parameters of [`endpoint_config`](crate::endpoint_config). Messages go to the application server
 /// of the peers; routing contexts of messages to send are not read.
 ///
 /// # Errors

@@ -97,7 +97,7 @@ pub enum MessageStream {
     Given(u16),
 }
 
-/// Returns the stream of a message whose ancillary data [`crate::Sockets::sendmsg`] accepts if the stream exists,
+/// Returns the stream of a message whose ancillary data [`Sockets::sendmsg`](crate::Sockets::sendmsg) accepts if the stream exists,
 /// and which has no effect but on the message; `None` for other ancillary data.
 pub fn plain_stream(control: &[u8]) -> Option<MessageStream> {
     let harmless = (SCTP_UNORDERED | SCTP_SACK_IMMEDIATELY) as u16;

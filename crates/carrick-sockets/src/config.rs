@@ -8,13 +8,13 @@ use carrick_proto::{AssociationConfig, Grants, MatchingAddress, SourceSelection}
 /// Ports of one owner of sockets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReservedPorts {
-    /// Owner ([`crate::Sockets::set_owner`]).
+    /// Owner ([`Sockets::set_owner`](crate::Sockets::set_owner)).
     pub owner: u32,
     /// Ports, from the first to the last one.
     pub ports: RangeInclusive<u16>,
 }
 
-/// Parameters of [`crate::Sockets`].
+/// Parameters of [`Sockets`](crate::Sockets).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
@@ -42,7 +42,7 @@ pub struct Config {
     /// [`carrick_proto::EndpointConfig::max_associations_per_source`]. `None`, the default, means an eighth of
     /// `max_associations`, at least 16.
     pub max_associations_per_source: Option<usize>,
-    /// Limit of the associations of the sockets of one owner ([`crate::Sockets::set_owner`]). `None`, the
+    /// Limit of the associations of the sockets of one owner ([`Sockets::set_owner`](crate::Sockets::set_owner)). `None`, the
     /// default, means half of `max_associations`.
     pub max_associations_per_owner: Option<usize>,
     /// Memory in bytes for the received data of all associations and the state of their inbound streams,

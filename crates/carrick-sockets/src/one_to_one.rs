@@ -22,7 +22,7 @@ const SOURCE_PLACES: usize = 16;
 impl Sockets {
     /// Accepts associations of peers: `listen` (RFC 6458, sections 3.1.3 and 4.1.3). The accept queue of a
     /// one-to-one socket holds at most one association more than `backlog`, as on Linux, which is limited
-    /// to [`crate::Config::max_backlog`]; INITs beyond are refused with ABORT, and associations of one source beyond a
+    /// to [`Config::max_backlog`](crate::Config::max_backlog); INITs beyond are refused with ABORT, and associations of one source beyond a
     /// quarter of the backlog, or 16 if that is more. 0 refuses associations again.
     ///
     /// # Errors

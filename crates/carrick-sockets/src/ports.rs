@@ -224,7 +224,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Allows or forbids a socket to bind ports below [`crate::Config::first_unprivileged_port`].
+    /// Allows or forbids a socket to bind ports below [`Config::first_unprivileged_port`](crate::Config::first_unprivileged_port).
     /// Default: forbidden.
     ///
     /// # Errors

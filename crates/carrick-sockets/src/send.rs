@@ -51,7 +51,7 @@ impl Sockets {
     ///
     /// # Errors
     /// - `EAGAIN`: the send buffer is full, or those of all sockets of the owner
-    ///   ([`crate::Config::send_memory_per_owner`]).
+    ///   ([`Config::send_memory_per_owner`](crate::Config::send_memory_per_owner)).
     /// - `EINVAL`: wrong ancillary data, flags, stream or address.
     /// - `EADDRNOTAVAIL`: the address is none of the peer of a one-to-one socket.
     /// - `EMSGSIZE`: larger than `SO_SNDBUF`, or than a packet with `SCTP_DISABLE_FRAGMENTS`.

@@ -13,12 +13,12 @@ use crate::shared::SharedState;
 /// Maximum number of associations in a report.
 const MAX_LISTED: usize = 64;
 
-/// Report of [`crate::Endpoint::close`]: associations that did not end gracefully, and messages that were
+/// Report of [`Endpoint::close`](crate::Endpoint::close): associations that did not end gracefully, and messages that were
 /// not delivered. Empty if each association was shut down, or aborted by the program, and no message was lost.
 ///
 /// An association that ended before `close` was called, and not gracefully, is not in the report if a handle has
-/// returned its end to the program, by [`crate::SendHalf::closed`], [`crate::RecvHalf::recv`], an error or a
-/// notification; [`crate::SendHalf::undelivered`] returns what it lost.
+/// returned its end to the program, by [`SendHalf::closed`](crate::SendHalf::closed), [`RecvHalf::recv`](crate::RecvHalf::recv), an error or a
+/// notification; [`SendHalf::undelivered`](crate::SendHalf::undelivered) returns what it lost.
 #[must_use = "it lists the messages that were not delivered"]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -28,7 +28,7 @@ pub struct CloseReport {
     pub associations: Vec<AssociationEnd>,
     /// Number of further associations, which are not listed.
     pub omitted: u64,
-    /// Number of messages that [`crate::SendHalf::send`] accepted and the peers did not acknowledge, of all
+    /// Number of messages that [`SendHalf::send`](crate::SendHalf::send) accepted and the peers did not acknowledge, of all
     /// associations, those included that are not listed.
     pub undelivered: u64,
     /// Number of received messages that were discarded unread, likewise.
@@ -46,14 +46,14 @@ pub struct AssociationEnd {
     /// Reason.
     pub reason: CloseReason,
     /// The association was aborted ([`CloseReason::AbortedByUser`]) because the time of
-    /// [`crate::Endpoint::close_within`] or [`crate::Config::linger`] was over.
+    /// [`Endpoint::close_within`](crate::Endpoint::close_within) or [`Config::linger`](crate::Config::linger) was over.
     pub timed_out: bool,
-    /// Number of messages that [`crate::SendHalf::send`] accepted and the peer did not acknowledge: those
-    /// of [`crate::Event::SendFailed`] without those whose lifetime expired or that their
-    /// [`crate::Reliability`] abandoned. The peer may have received some of them.
+    /// Number of messages that [`SendHalf::send`](crate::SendHalf::send) accepted and the peer did not acknowledge: those
+    /// of [`Event::SendFailed`](crate::Event::SendFailed) without those whose lifetime expired or that their
+    /// [`Reliability`](crate::Reliability) abandoned. The peer may have received some of them.
     pub undelivered: u64,
     /// Number of received messages that were acknowledged to the peer and discarded unread, because
-    /// [`crate::RecvHalf`] had been dropped or the association had not been accepted. Messages that a
+    /// [`RecvHalf`](crate::RecvHalf) had been dropped or the association had not been accepted. Messages that a
     /// handle can still return are not among them.
     pub unread: u64,
 }

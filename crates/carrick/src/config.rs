@@ -58,7 +58,7 @@ impl Transport {
     }
 }
 
-/// Configuration of an [`crate::Endpoint`].
+/// Configuration of an [`Endpoint`](crate::Endpoint).
 ///
 /// [`Self::udp`] and [`Self::raw`] make one; its methods may be called in any order, and its fields can
 /// be assigned.
@@ -92,11 +92,11 @@ pub struct Config {
     /// and the daemon are in one network namespace.
     ///
     /// If the daemon is restarted, or hands over, the endpoint renews the lease, and its associations continue; if
-    /// no daemon answers for 10 s, they end ([`crate::Endpoint::failure`]).
+    /// no daemon answers for 10 s, they end ([`Endpoint::failure`](crate::Endpoint::failure)).
     #[cfg(target_os = "linux")]
     pub daemon: Option<std::path::PathBuf>,
     /// SCTP over DTLS (RFC 8261): packets are records of a session with each peer, on UDP. `None` for
-    /// packets in the clear. Associations then have one path; its address in [`crate::PathStats`]
+    /// packets in the clear. Associations then have one path; its address in [`PathStats`](crate::PathStats)
     /// represents the session.
     #[cfg(feature = "dtls")]
     pub dtls: Option<carrick_dtls::DtlsConfig>,
@@ -111,7 +111,7 @@ pub struct Config {
     pub shards: usize,
     /// Accepts associations from peers.
     pub accept: bool,
-    /// Limit of associations that peers have set up and [`crate::Endpoint::accept`] has not returned
+    /// Limit of associations that peers have set up and [`Endpoint::accept`](crate::Endpoint::accept) has not returned
     /// yet, at least 1; further ones are aborted. Those of one source may take a quarter of it, at least
     /// 16: an IPv4 address or /64 network of IPv6.
     pub backlog: usize,
@@ -129,7 +129,7 @@ pub struct Config {
     ///
     /// `path_mtu` is an upper limit: a smaller MTU of the route to a peer address is used instead.
     pub association: AssociationConfig,
-    /// Protection of chunks offered to peers ([`crate::protection`]), instead of that in `association`.
+    /// Protection of chunks offered to peers ([`protection`](crate::protection)), instead of that in `association`.
     /// A connection with its own parameters ([`ConnectOptions::association`]) has the protection in
     /// those.
     pub chunk_protection: Option<Arc<dyn ChunkProtectionOffer>>,
@@ -140,7 +140,7 @@ pub struct Config {
     /// Length of the queue in front of `BufferConfig::send_buffer`, for each association: bytes of
     /// messages, with a cost of 64 for each. At least 1.
     pub send_queue: usize,
-    /// Length of the queue of received messages for [`crate::Association::recv`], for each association:
+    /// Length of the queue of received messages for [`Association::recv`](crate::Association::recv), for each association:
     /// bytes, with a cost of 128 for each DATA chunk of a message; one message may exceed it. Messages
     /// that do not fit stay in the protocol, whose receive window then closes. At least 1.
     pub receive_queue: usize,
@@ -153,7 +153,7 @@ pub struct Config {
     /// exceed it is delivered in parts; a notification is discarded.
     pub unread_memory: usize,
     /// Length of the queue of notifications, for each association, at least 1; further notifications
-    /// are discarded, as those beyond `unread_memory`, and counted in [`crate::Notification::Lagged`].
+    /// are discarded, as those beyond `unread_memory`, and counted in [`Notification::Lagged`](crate::Notification::Lagged).
     pub notifications: usize,
     /// Time that an association has for its shutdown after its last handle was dropped; then it is
     /// aborted. Default: 15 minutes, more than the protocol waits for a peer that does not respond: about 6
@@ -360,7 +360,7 @@ impl Config {
     }
 }
 
-/// Options of [`crate::Endpoint::connect_with`].
+/// Options of [`Endpoint::connect_with`](crate::Endpoint::connect_with).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ConnectOptions {

@@ -203,7 +203,7 @@ impl Endpoint {
 
     /// Changes parameters of the associations that are set up from now on, by peers or with
     /// [`Self::connect`]. Existing associations keep theirs
-    /// ([`crate::SendHalf::change_parameters`] changes them).
+    /// ([`SendHalf::change_parameters`](crate::SendHalf::change_parameters) changes them).
     ///
     /// # Errors
     /// A parameter would be out of its range, or the endpoint is closed.
@@ -344,7 +344,7 @@ impl Endpoint {
 
     /// Returns why the endpoint has ended before it was closed: the daemon that carried its packets
     /// ([`Config::daemon`]) has ended and no other one has answered. Its associations have then ended with
-    /// [`crate::CloseReason::LowerLayerLost`].
+    /// [`CloseReason::LowerLayerLost`](crate::CloseReason::LowerLayerLost).
     pub fn failure(&self) -> Option<&str> {
         self.inner.failure.get().map(String::as_str)
     }
@@ -375,7 +375,7 @@ impl Endpoint {
     /// when the last one has ended and the sockets are closed. Returns which associations did not end
     /// gracefully and which messages were not delivered.
     ///
-    /// To be awaited before the runtime ends: only then every message that [`crate::SendHalf::send`]
+    /// To be awaited before the runtime ends: only then every message that [`SendHalf::send`](crate::SendHalf::send)
     /// accepted is acknowledged by its peer, or counted in the report.
     ///
     /// It lasts as long as the protocol lets it (RFC 9260 section 9.2):
@@ -387,7 +387,7 @@ impl Endpoint {
     ///   a peer that cannot send its data because the receive buffer is full of unread messages; so they
     ///   have to be received meanwhile, by another task.
     ///
-    /// [`Self::close_within`] has a limit of time, and [`crate::Config::linger`] limits the associations
+    /// [`Self::close_within`] has a limit of time, and [`Config::linger`](crate::Config::linger) limits the associations
     /// without handles. Received messages that fit into the receive buffer are not waited for: their handle
     /// returns them afterwards.
     ///

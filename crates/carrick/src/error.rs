@@ -14,7 +14,7 @@ use thiserror::Error;
 #[error("configuration: {field}: {reason}")]
 #[non_exhaustive]
 pub struct ConfigError {
-    /// Name of the field of [`crate::Config`] or [`crate::AssociationConfig`].
+    /// Name of the field of [`Config`](crate::Config) or [`AssociationConfig`](crate::AssociationConfig).
     pub field: &'static str,
     /// Condition that the value does not meet.
     pub reason: &'static str,
@@ -32,7 +32,7 @@ impl From<carrick_proto::ConfigError> for ConfigError {
     }
 }
 
-/// Errors of [`crate::Endpoint::bind`] and [`crate::Endpoint::local_address_added`].
+/// Errors of [`Endpoint::bind`](crate::Endpoint::bind) and [`Endpoint::local_address_added`](crate::Endpoint::local_address_added).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BindError {
@@ -102,7 +102,7 @@ pub enum BindError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The daemon does not lease the SCTP port ([`crate::Config::daemon`]).
+    /// The daemon does not lease the SCTP port ([`Config::daemon`](crate::Config::daemon)).
     #[error("the daemon on {daemon} does not lease SCTP port {port}: {reason}")]
     NotLeased {
         /// Path of its control socket.
@@ -123,7 +123,7 @@ pub enum BindError {
     EndpointClosed,
 }
 
-/// Errors of [`crate::Endpoint::connect`].
+/// Errors of [`Endpoint::connect`](crate::Endpoint::connect).
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -203,7 +203,7 @@ impl From<carrick_proto::ConnectError> for ConnectError {
     }
 }
 
-/// Errors of [`crate::SendHalf::send`].
+/// Errors of [`SendHalf::send`](crate::SendHalf::send).
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -236,7 +236,7 @@ pub enum SendError {
     EndpointClosed,
 }
 
-/// Errors of [`crate::SendHalf::try_send`].
+/// Errors of [`SendHalf::try_send`](crate::SendHalf::try_send).
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum TrySendError {
@@ -248,7 +248,7 @@ pub enum TrySendError {
     Send(#[from] SendError),
 }
 
-/// Errors of [`crate::RecvHalf::recv`].
+/// Errors of [`RecvHalf::recv`](crate::RecvHalf::recv).
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum RecvError {
@@ -260,7 +260,7 @@ pub enum RecvError {
     EndpointClosed,
 }
 
-/// Errors of [`crate::RecvHalf::try_recv`].
+/// Errors of [`RecvHalf::try_recv`](crate::RecvHalf::try_recv).
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum TryRecvError {

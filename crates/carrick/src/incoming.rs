@@ -51,7 +51,7 @@ impl Incoming {
         self.association.extensions()
     }
 
-    /// Returns the fingerprint of the peer's certificate; see [`crate::SendHalf::peer_fingerprint`].
+    /// Returns the fingerprint of the peer's certificate; see [`SendHalf::peer_fingerprint`](crate::SendHalf::peer_fingerprint).
     #[cfg(feature = "dtls")]
     pub fn peer_fingerprint(&self) -> Option<carrick_dtls::Fingerprint> {
         self.association.peer_fingerprint()

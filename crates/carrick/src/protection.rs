@@ -1,16 +1,16 @@
 //! Protection of the chunks of packets by code outside this crate: the DTLS chunk
 //! (draft-ietf-tsvwg-sctp-dtls-chunk) or another protocol of that form.
 //!
-//! 1. The [`ChunkProtectionOffer`] in [`crate::Config::chunk_protection`] is advertised in INIT and INIT
+//! 1. The [`ChunkProtectionOffer`] in [`Config::chunk_protection`](crate::Config::chunk_protection) is advertised in INIT and INIT
 //!    ACK. Where both sides offer the same, it makes a [`ChunkProtection`] for the association.
 //! 2. The protection replaces the chunks of each outgoing packet by one chunk, and restores them on
 //!    receipt. At first it sends and accepts packets in the clear ([`Seal::Clear`]).
 //! 3. The two programs agree on keys, for instance by messages of the association itself, as the DTLS
 //!    chunk does with its handshake.
-//! 4. [`crate::SendHalf::with_protection`] gives access to the protection of an association, to install
+//! 4. [`SendHalf::with_protection`](crate::SendHalf::with_protection) gives access to the protection of an association, to install
 //!    and change keys and to accept nothing in the clear any more ([`ChunkProtection::admits`]).
 //!
-//! [`crate::AssociationStats::protection`] shows whether a protection is in force, with its counters.
+//! [`AssociationStats::protection`](crate::AssociationStats::protection) shows whether a protection is in force, with its counters.
 //!
 //! A protection is used by the task of its endpoint alone, so it has to be [`Send`] and needs no lock.
 //! It is called for every packet: it must not block. An offer is used by the task for every set-up, and

@@ -5,7 +5,7 @@
 //! all SCTP implementations of a host receive all packets, and an ABORT to a packet for another implementation
 //! would end that association. So an endpoint answers only if it can exclude another implementation: no SCTP in
 //! the kernel, and no raw socket for SCTP that could receive the packet except those of endpoints whose claims
-//! ([`crate::port`]) show their ports. Of several such endpoints, the one with the lowest port answers. A program
+//! ([`port`](crate::port)) show their ports. Of several such endpoints, the one with the lowest port answers. A program
 //! that has all ports of the address has port 0 here. The socket filter of an endpoint with one port passes INITs
 //! alone of the packets for other ports.
 
@@ -40,7 +40,7 @@ impl Default for StrayPackets {
 impl StrayPackets {
     /// Returns whether a packet to `local`, for a port other than the caller's, is out of the blue: no other SCTP
     /// implementation of the host can have an association or an endpoint for it. `own` is the port of the caller, 0 for the user
-    /// of a [`crate::network::Network`], which has all.
+    /// of a [`network::Network`](crate::network::Network), which has all.
     pub fn answers(&mut self, now: Time, own: u16, local: Option<IpAddr>, packet: &[u8]) -> bool {
         let (Some(local), Some(port)) = (local, destination_port(packet)) else {
             return false;

@@ -347,7 +347,7 @@ fn rows_are_products_of_tables_and_may_be_unlisted() {
 }
 
 /// Text of the example, its replacement, place and part of the error.
-const ERRORS: [(&str, &str, &str, &str); 28] = [
+const ERRORS: [(&str, &str, &str, &str); 29] = [
     (
         "measure = \"goodput\"",
         "measure = \"godput\"",

@@ -96,7 +96,7 @@ pub struct RunningNetwork {
 }
 
 impl RunningNetwork {
-    /// Builds the network under a name for [`crate::run_on_host`]. If `capture` names a directory, each
+    /// Builds the network under a name for [`run_on_host`](crate::run_on_host). If `capture` names a directory, each
     /// interface is captured into a file in it. The scheduled changes wait for [`Self::start_changes`].
     ///
     /// # Errors

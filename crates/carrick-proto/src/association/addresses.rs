@@ -1,5 +1,5 @@
 //! Dynamic addresses (RFC 5061): what requests and answers change in paths, data and packets. The
-//! state and the rules are in [`crate::addresses`].
+//! state and the rules are in [`addresses`](crate::addresses).
 //!
 //! [`Association::on_asconf`] processes an ASCONF of the peer in these steps (RFC 5061, section 5.2):
 //!

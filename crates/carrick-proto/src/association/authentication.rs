@@ -1,4 +1,4 @@
-//! Authentication (RFC 4895): applies the results of [`crate::auth`] to notifications, replies and the
+//! Authentication (RFC 4895): applies the results of [`auth`](crate::auth) to notifications, replies and the
 //! space for DATA.
 
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Reachability of the peer as a whole (RFC 9260 section 8.1); that of each path is in [`crate::path`].
+//! Reachability of the peer as a whole (RFC 9260 section 8.1); that of each path is in [`path`](crate::path).
 
 use core::time::Duration;
 

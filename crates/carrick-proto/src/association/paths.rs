@@ -1,6 +1,6 @@
 //! Applies changes of the paths to the association: results of heartbeats and errors (RFC 9260 sections
 //! 5.4 and 8), thresholds (RFC 7829) and MTU discovery (RFC 8899). Their procedures are in
-//! [`crate::path`].
+//! [`path`](crate::path).
 
 use alloc::sync::Arc;
 use core::net::IpAddr;

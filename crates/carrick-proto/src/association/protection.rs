@@ -1,4 +1,4 @@
-//! Protection of chunks: sealed last, opened first (see [`crate::protection`]).
+//! Protection of chunks: sealed last, opened first (see [`protection`](crate::protection)).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

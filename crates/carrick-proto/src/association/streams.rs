@@ -1,5 +1,5 @@
 //! Stream re-configuration (RFC 6525): what requests and responses change in sender, receiver and
-//! packets. The state and the rules are in [`crate::streams`].
+//! packets. The state and the rules are in [`streams`](crate::streams).
 //!
 //! A RE-CONFIG chunk is processed in these steps (RFC 6525, section 5.2.1):
 //!

@@ -24,7 +24,7 @@ impl fmt::Debug for SharedKey {
     }
 }
 
-/// Parameters of authentication (RFC 4895), used if [`crate::Extensions::authentication`] is offered.
+/// Parameters of authentication (RFC 4895), used if [`Extensions::authentication`](crate::Extensions::authentication) is offered.
 #[derive(Clone, Debug)]
 pub struct AuthenticationConfig {
     /// HMAC algorithms that the peer may use, in order of preference. SHA-1 is mandatory (RFC 4895,

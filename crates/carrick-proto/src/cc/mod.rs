@@ -91,7 +91,7 @@ pub trait Algorithm: Debug + Send + Sync {
     fn start(&self, parameters: Parameters) -> Box<dyn Controller>;
     /// Continues a controller with the state of [`Controller::export`], where `now` is the moment of the export by the
     /// present clock; `None`, the default, if the state is none of this algorithm. Called by
-    /// [`crate::Endpoint::import`].
+    /// [`Endpoint::import`](crate::Endpoint::import).
     fn import(&self, now: Time, state: &[u8]) -> Option<Box<dyn Controller>> {
         let _ = (now, state);
         None
@@ -302,7 +302,7 @@ pub trait Controller: Debug + Send {
         0
     }
     /// Returns the state for [`Algorithm::import`]; `None`, the default, if it can't be exported
-    /// ([`crate::Endpoint::export`]).
+    /// ([`Endpoint::export`](crate::Endpoint::export)).
     fn export(&self, now: Time) -> Option<Vec<u8>> {
         let _ = now;
         None

@@ -26,7 +26,7 @@ impl Endpoint {
     /// [`Self::set_primary`] changes it. `encapsulation` is the UDP port for packets to all addresses
     /// (RFC 6951), `None` for plain IP; see [`Self::associate`] for one port per address.
     ///
-    /// [`crate::Event::Established`] or [`crate::Event::Closed`] reports the outcome.
+    /// [`Event::Established`](crate::Event::Established) or [`Event::Closed`](crate::Event::Closed) reports the outcome.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -134,7 +134,7 @@ impl Endpoint {
 
     /// Sets the destination UDP port of packets to a path's peer address, 1 to 65535, or `None` for plain
     /// IP: the socket option `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951, section 6.1). A packet from that
-    /// address with another UDP source port replaces it. [`crate::PathStats::encapsulation`] has the
+    /// address with another UDP source port replaces it. [`PathStats::encapsulation`](crate::PathStats::encapsulation) has the
     /// current value.
     ///
     /// # Errors

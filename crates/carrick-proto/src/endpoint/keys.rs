@@ -36,7 +36,7 @@ impl Endpoint {
     }
 
     /// Stops sending with this key; packets of the peer with it are still accepted.
-    /// [`crate::AuthenticationEvent::KeyFree`] follows when the last packet with it has been sent.
+    /// [`AuthenticationEvent::KeyFree`](crate::AuthenticationEvent::KeyFree) follows when the last packet with it has been sent.
     ///
     /// # Errors
     /// [`KeyError::UnknownKey`] or [`KeyError::Active`], and as for [`Self::add_key`].

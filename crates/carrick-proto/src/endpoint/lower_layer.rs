@@ -23,7 +23,7 @@ impl Endpoint {
     }
 
     /// Closes an association whose lower-layer connection is lost, without sending a packet. The reason is
-    /// [`crate::CloseReason::LowerLayerLost`].
+    /// [`CloseReason::LowerLayerLost`](crate::CloseReason::LowerLayerLost).
     ///
     /// # Errors
     /// [`OperationError::UnknownAssociation`].

@@ -364,7 +364,7 @@ impl Endpoint {
 
     /// Sets whether events expose the potentially failed state of paths to the program: socket option
     /// `SCTP_EXPOSE_POTENTIALLY_FAILED_STATE` of RFC 7829, section 7.3. The current value is
-    /// [`crate::PathConfig::expose_potentially_failed`] in [`Self::association_config`].
+    /// [`PathConfig::expose_potentially_failed`](crate::PathConfig::expose_potentially_failed) in [`Self::association_config`].
     ///
     /// # Errors
     /// [`OperationError::UnknownAssociation`].
@@ -457,7 +457,7 @@ impl Endpoint {
         Some((id, event))
     }
 
-    /// Returns the next trace record of an association with [`crate::ResearchConfig::trace`]. Records that
+    /// Returns the next trace record of an association with [`ResearchConfig::trace`](crate::ResearchConfig::trace). Records that
     /// have not been read are dropped with the association.
     pub fn poll_trace(&mut self, id: AssociationId) -> Option<TraceRecord> {
         self.registry.get_mut(id)?.poll_trace()

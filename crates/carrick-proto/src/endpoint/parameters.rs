@@ -210,7 +210,7 @@ impl Endpoint {
     }
 
     /// Replaces the parameters of the associations that peers initiate from now on. Whether associations
-    /// are found by their tags alone ([`crate::PathConfig::wildcard_peers`]) stays as the endpoint was created.
+    /// are found by their tags alone ([`PathConfig::wildcard_peers`](crate::PathConfig::wildcard_peers)) stays as the endpoint was created.
     ///
     /// # Errors
     /// A parameter is out of its range; then none is changed.

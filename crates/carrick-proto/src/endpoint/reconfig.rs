@@ -13,7 +13,7 @@ impl Endpoint {
     /// the reset; later messages on the outgoing streams concerned wait in the send buffer until the peer
     /// has responded.
     ///
-    /// [`crate::Event::StreamsReset`] reports the outcome for each direction. The peer decides when it
+    /// [`Event::StreamsReset`](crate::Event::StreamsReset) reports the outcome for each direction. The peer decides when it
     /// resets incoming streams.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Endpoint {
     /// section 6.3.3. Messages sent before the call are delivered before the reset; later messages wait.
     /// At most one reset is performed in 30 seconds.
     ///
-    /// [`crate::Event::AssociationReset`] reports the outcome.
+    /// [`Event::AssociationReset`](crate::Event::AssociationReset) reports the outcome.
     ///
     /// # Errors
     /// See [`ReconfigError`].
@@ -43,7 +43,7 @@ impl Endpoint {
     }
 
     /// Requests additional outgoing and incoming streams: `SCTP_ADD_STREAMS` of RFC 6525, section 6.3.4.
-    /// They are usable after [`crate::Event::StreamsChanged`], which reports each direction.
+    /// They are usable after [`Event::StreamsChanged`](crate::Event::StreamsChanged), which reports each direction.
     ///
     /// # Errors
     /// See [`ReconfigError`].

@@ -10,7 +10,7 @@ use crate::tx::scheduler::StreamScheduler;
 
 impl Endpoint {
     /// Sets the stream scheduler: `SCTP_STREAM_SCHEDULER` of RFC 8260, section 4.3.2. It replaces
-    /// [`crate::StreamConfig::scheduler`]. Without interleaving, a message of which fragments have
+    /// [`StreamConfig::scheduler`](crate::StreamConfig::scheduler). Without interleaving, a message of which fragments have
     /// been sent is completed first.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! Format, codec and errors of the export of state and of its import by another process: handover. All parts of the
-//! core use this module, which uses none of them; [`crate::Endpoint::export`] is in `endpoint/export.rs`.
+//! core use this module, which uses none of them; [`Endpoint::export`](crate::Endpoint::export) is in `endpoint/export.rs`.
 //!
 //! ```text
 //! magic (8) | version (2) | length of the state (8) | state | CRC32c of everything before (4)
@@ -38,13 +38,13 @@ const TRAILER: usize = 4;
 /// Limit of the length of an algorithm's name in errors.
 const MAX_NAME: usize = 64;
 
-/// Error of [`crate::Endpoint::export`].
+/// Error of [`Endpoint::export`](crate::Endpoint::export).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// A congestion controller does not implement [`crate::cc::Controller::export`].
+    /// A congestion controller does not implement [`cc::Controller::export`](crate::cc::Controller::export).
     Controller,
-    /// A chunk protection does not implement [`crate::protection::ChunkProtection::export`]; the type of its
+    /// A chunk protection does not implement [`protection::ChunkProtection::export`](crate::protection::ChunkProtection::export); the type of its
     /// chunk.
     Protection(ChunkType),
 }
@@ -67,7 +67,7 @@ impl fmt::Display for ExportError {
 
 impl core::error::Error for ExportError {}
 
-/// Error of [`crate::Endpoint::import`] and of other imports by the same codec.
+/// Error of [`Endpoint::import`](crate::Endpoint::import) and of other imports by the same codec.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -86,11 +86,11 @@ pub enum ImportError {
     Malformed(&'static str),
     /// A parameter is out of its range.
     InvalidConfig(ConfigError),
-    /// An association uses an algorithm of congestion control that is not in [`crate::ImportConfig::algorithms`].
+    /// An association uses an algorithm of congestion control that is not in [`ImportConfig::algorithms`](crate::ImportConfig::algorithms).
     UnknownAlgorithm(String),
     /// An algorithm of congestion control refused the state of its controller.
     Controller(&'static str),
-    /// An association offers or has a chunk protection that is not in [`crate::ImportConfig::protections`].
+    /// An association offers or has a chunk protection that is not in [`ImportConfig::protections`](crate::ImportConfig::protections).
     MissingProtection(ParameterType),
     /// A chunk protection refused its state; the type of its chunk.
     Protection(ChunkType),

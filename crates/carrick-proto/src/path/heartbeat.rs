@@ -561,12 +561,12 @@ mod tests {
 
     #[test]
     fn only_the_nonce_that_was_sent_is_an_answer() {
-        let mut random = Random::new([1; 32]);
         let mut heartbeat = HeartbeatState::new(true);
         let now = Time::from_millis(5);
-        let info = heartbeat.sent(now, Duration::from_secs(1), PathId(3), &mut random);
-        let (nonce, path) = parse_info(&info).unwrap();
-        assert_eq!(path, PathId(3));
+        let nonce = 0x0123_4567_89ab_cdef;
+        assert_eq!(heartbeat.sent(nonce, now, Duration::from_secs(1)), None);
+        let info = info(nonce, PathId(3));
+        assert_eq!(parse_info(&info), Some((nonce, PathId(3))));
         assert_eq!(heartbeat.answered(nonce ^ 1, now), None);
         assert_eq!(heartbeat.answered(nonce, now), Some(now));
         assert_eq!(

@@ -70,7 +70,7 @@ pub struct PathStatus {
     pub active: bool,
     /// Active, but the error counter has exceeded PotentiallyFailed.Max.Retrans (RFC 7829). Statistics
     /// show it also if the association does not expose the state to the program
-    /// ([`crate::PathConfig::expose_potentially_failed`]).
+    /// ([`PathConfig::expose_potentially_failed`](crate::PathConfig::expose_potentially_failed)).
     pub potentially_failed: bool,
 }
 

@@ -14,7 +14,7 @@
 //! again, after a time that doubles up to `PMTU_RAISE_TIMER`. A black hole below the base leads to
 //! ERROR.
 //!
-//! Without path MTU discovery, [`crate::MtuConfig::black_hole_detection`] starts the machine of a path in COMPLETE when
+//! Without path MTU discovery, [`MtuConfig::black_hole_detection`](crate::MtuConfig::black_hole_detection) starts the machine of a path in COMPLETE when
 //! T3-rtx has expired with such packets, and drops it when they are acknowledged. Nothing larger than the
 //! configured MTU is probed.
 //!

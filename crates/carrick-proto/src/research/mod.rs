@@ -2,7 +2,7 @@
 //!
 //! The defaults are the rules of RFC 9260. A rule is a variant of an enum, in one file with its code: in
 //! this module, or in the module of the core that it concerns, from which it is re-exported here. The
-//! exception is congestion control, which a user of the crate can implement (see [`crate::cc`]).
+//! exception is congestion control, which a user of the crate can implement (see [`cc`](crate::cc)).
 
 mod address_verification;
 mod multipath;

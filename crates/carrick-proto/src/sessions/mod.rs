@@ -5,7 +5,7 @@
 //! then SCTP packets as its records. The endpoint sees each session as an artificial address.
 //! Associations therefore have one path, no IP addresses and no ICMP messages.
 //!
-//! [`crate::protection`] protects chunks behind the common header instead.
+//! [`protection`](crate::protection) protects chunks behind the common header instead.
 
 mod incoming;
 mod interface;
@@ -322,7 +322,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         Some(SocketAddr::new(route.remote, route.encapsulation?))
     }
 
-    /// Returns the UDP address for an artificial address of the endpoint, as in [`crate::PathStats::remote`].
+    /// Returns the UDP address for an artificial address of the endpoint, as in [`PathStats::remote`](crate::PathStats::remote).
     pub fn remote_behind(&self, address: IpAddr) -> Option<SocketAddr> {
         self.remote(SessionId::of(address))
     }

@@ -22,7 +22,7 @@ pub enum SessionState<E> {
 }
 
 /// Connection below SCTP that protects whole packets: a state machine without sockets and clocks, used like
-/// [`crate::Endpoint`].
+/// [`Endpoint`](crate::Endpoint).
 pub trait PacketSession: Debug + Send {
     /// Error of a failed session, with a text that names the faulty side.
     type Error: Clone + PartialEq + Debug + Send;

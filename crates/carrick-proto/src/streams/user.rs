@@ -101,8 +101,7 @@ impl ReconfigOutcome {
     }
 }
 
-/// Error of [`crate::Endpoint::reset_streams`], [`crate::Endpoint::reset_association`] and
-/// [`crate::Endpoint::add_streams`].
+/// Error of a request to reset streams or the association, or to add streams (RFC 6525).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReconfigError {
     /// The association is unknown or already closed.

@@ -28,7 +28,7 @@ pub struct SendOptions {
     pub reliability: Reliability,
     /// Sends the message on this path instead of the primary one, while the path is usable.
     pub path: Option<PathId>,
-    /// Value repeated in [`crate::SendFailure`] and in the trace.
+    /// Value repeated in [`SendFailure`](crate::SendFailure) and in the trace.
     pub context: u64,
 }
 
@@ -118,7 +118,7 @@ impl SendOptions {
         self
     }
 
-    /// Sets the context that [`crate::SendFailure`] and the trace report.
+    /// Sets the context that [`SendFailure`](crate::SendFailure) and the trace report.
     #[must_use]
     pub fn context(mut self, context: u64) -> Self {
         self.context = context;

@@ -1,6 +1,6 @@
 //! Application server process: the ASP's side of an association with an SG, with its data links (RFC 4233, section 4.3).
 //!
-//! States and requests are those of [`crate::aspm::asp`]; each data link of an interface has an [`AspDataLink`], through which
+//! States and requests are those of [`aspm::asp`](crate::aspm::asp); each data link of an interface has an [`AspDataLink`], through which
 //! Q.931 uses it while the ASP is active for the interface.
 
 use std::ops::RangeInclusive;

@@ -1,6 +1,6 @@
 //! Signalling gateway: the SG's side of the associations with ASPs, with its data links (RFC 4233, section 4.3).
 //!
-//! States are those of [`crate::aspm::sgp`]; each data link of an interface has an [`SgDataLink`] between the ASPs and Q.921.
+//! States are those of [`aspm::sgp`](crate::aspm::sgp); each data link of an interface has an [`SgDataLink`] between the ASPs and Q.921.
 
 use super::asp::{DataLinkKey, all_of};
 use super::link::{Q921Request, SgDataLink};

@@ -1,6 +1,6 @@
 //! Application server process: the ASP's side of an association with an SGP, with its links (RFC 3331, section 4.3).
 //!
-//! States and requests are those of [`crate::aspm::asp`]; each interface has an [`AspLink`], through which MTP3 uses it while
+//! States and requests are those of [`aspm::asp`](crate::aspm::asp); each interface has an [`AspLink`], through which MTP3 uses it while
 //! the ASP is active for it.
 
 use carrick_proto::Time;

@@ -1,7 +1,7 @@
 //! Signalling gateway process: the SGP's side of the associations with ASPs, with its links (RFC 3331, sections 4.3 and
 //! 4.4).
 //!
-//! States are those of [`crate::aspm::sgp`]; each interface has an [`SgpLink`] between the ASPs and MTP2.
+//! States are those of [`aspm::sgp`](crate::aspm::sgp); each interface has an [`SgpLink`] between the ASPs and MTP2.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! IP server process: M3UA between two processes without a gateway (RFC 4666, sections 1.4.3.4 and 4.3).
 //!
-//! The states and the exchange of messages are those of [`crate::aspm::ipsp`].
+//! The states and the exchange of messages are those of [`aspm::ipsp`](crate::aspm::ipsp).
 
 use super::sgp::SgpIndication;
 use super::{M3ua, RoutingContext};

@@ -1,6 +1,6 @@
 //! Application server process: the ASP's side of an association with an SGP (RFC 3868, section 4.3).
 //!
-//! States and requests are those of [`crate::aspm::asp`]; here is the service for the SCCP user: traffic, registration of
+//! States and requests are those of [`aspm::asp`](crate::aspm::asp); here is the service for the SCCP user: traffic, registration of
 //! routing keys, and the state of SS7 destinations. [`RouteTable`](crate::m3ua::route::RouteTable) derives the state over
 //! several gateways from the indications, and has their audits.
 

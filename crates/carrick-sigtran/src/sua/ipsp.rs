@@ -1,6 +1,6 @@
 //! IP server process: SUA between two processes without a gateway (RFC 3868, sections 1.3.3 and 4.3).
 //!
-//! The states and the exchange of messages are those of [`crate::aspm::ipsp`].
+//! The states and the exchange of messages are those of [`aspm::ipsp`](crate::aspm::ipsp).
 
 use super::sgp::SgpIndication;
 use super::{RoutingContext, Sua};

@@ -275,7 +275,7 @@ impl<B: Backend> Middlebox<B> {
         self.sessions.remove(session);
     }
 
-    /// Handles a byte stream that can't be split into messages ([`crate::message::FramingError`]).
+    /// Handles a byte stream that can't be split into messages ([`message::FramingError`](crate::message::FramingError)).
     pub fn stream_failed(&mut self, session: SessionId) {
         self.badly_formed(session);
     }

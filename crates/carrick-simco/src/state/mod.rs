@@ -10,7 +10,7 @@
 //!
 //! After an error of [`Journal::commit`] no reply of the batch may be sent: the middlebox has to stop.
 //! At the next start [`FileJournal::open`] returns the granted rules, and
-//! [`crate::middlebox::Middlebox::restore`] restores them.
+//! [`middlebox::Middlebox::restore`](crate::middlebox::Middlebox::restore) restores them.
 //!
 //! Of the state machines, only this module accesses files. The time is an argument, as in all state
 //! machines.

@@ -61,8 +61,8 @@ impl SendHalf {
     }
 
     /// Requests that the peer use this local address as its primary (RFC 5061 section 5.4).
-    /// [`crate::AddressEvent::PreferenceAccepted`] reports that the peer acknowledged the request,
-    /// [`crate::AddressEvent::Refused`] that it refused, or that it does not have the address.
+    /// [`AddressEvent::PreferenceAccepted`](crate::AddressEvent::PreferenceAccepted) reports that the peer acknowledged the request,
+    /// [`AddressEvent::Refused`](crate::AddressEvent::Refused) that it refused, or that it does not have the address.
     ///
     /// # Errors
     /// The association has ended or has no dynamic addresses, or the endpoint has no such address.
@@ -74,7 +74,7 @@ impl SendHalf {
     /// Sets the UDP port to which packets to a path's peer address go, `None` for plain IP
     /// (`SCTP_REMOTE_UDP_ENCAPS_PORT`, RFC 6951 section 6.1), until a packet of the peer from
     /// that address has another one. [`PathStats::encapsulation`] shows it;
-    /// [`crate::ConnectOptions::encapsulated`] sets it before the set-up.
+    /// [`ConnectOptions::encapsulated`](crate::ConnectOptions::encapsulated) sets it before the set-up.
     ///
     /// # Errors
     /// The endpoint has no socket for this, is over DTLS, the port is 0, the association has ended, or

@@ -27,7 +27,7 @@ impl SendHalf {
     }
 
     /// Stops using a key for sending; packets of the peer with it are still accepted.
-    /// [`crate::AuthenticationEvent::KeyFree`] reports that the last packet with it has left.
+    /// [`AuthenticationEvent::KeyFree`](crate::AuthenticationEvent::KeyFree) reports that the last packet with it has left.
     ///
     /// # Errors
     /// The key is not there or is the active one, or the association has ended.

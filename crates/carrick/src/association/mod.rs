@@ -48,7 +48,7 @@ pub enum Notification {
     /// [`SendHalf::flushed`]); [`Event::Closed`] is the last one.
     Event(Event),
     /// Number of notifications that were discarded here because the queue was full
-    /// ([`crate::Config::notifications`]).
+    /// ([`Config::notifications`](crate::Config::notifications)).
     Lagged(u64),
 }
 
@@ -196,7 +196,7 @@ impl Association {
     /// Returns the next message; `None` after the association was shut down gracefully and all its
     /// messages were received.
     ///
-    /// A message is whole unless it is larger than the receive buffer and [`crate::Config::unread_memory`]
+    /// A message is whole unless it is larger than the receive buffer and [`Config::unread_memory`](crate::Config::unread_memory)
     /// has no room for its parts; of such a message the parts are delivered, marked in [`Message::part`]. A restart of the peer discards a message of which only a part has arrived.
     ///
     /// Cancel-safe: when this future is dropped before it is ready, nothing is lost.

@@ -10,7 +10,7 @@ impl SendHalf {
     /// start again at 0. Messages keep their order; messages for outgoing streams that are sent after
     /// this call wait for the peer's response.
     ///
-    /// Ready when the request is queued. [`crate::Event::StreamsReset`] reports its result, once for
+    /// Ready when the request is queued. [`Event::StreamsReset`](crate::Event::StreamsReset) reports its result, once for
     /// each direction.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl SendHalf {
     }
 
     /// Requests new TSNs in both directions and a reset of all streams.
-    /// [`crate::Event::AssociationReset`] reports the result.
+    /// [`Event::AssociationReset`](crate::Event::AssociationReset) reports the result.
     ///
     /// # Errors
     /// As [`Self::reset_streams`], and within 30 seconds of the last time.
@@ -37,7 +37,7 @@ impl SendHalf {
     }
 
     /// Requests more streams, for this side (`outgoing`) and for the peer (`incoming`) to send on.
-    /// [`crate::Event::StreamsChanged`] reports that they exist.
+    /// [`Event::StreamsChanged`](crate::Event::StreamsChanged) reports that they exist.
     ///
     /// # Errors
     /// As [`Self::reset_streams`], and where there would be too many.

@@ -39,7 +39,7 @@ impl RecvHalf {
     /// Returns the next message; `None` after the association was shut down gracefully and all its
     /// messages were received.
     ///
-    /// A message is whole unless it is larger than the receive buffer and [`crate::Config::unread_memory`]
+    /// A message is whole unless it is larger than the receive buffer and [`Config::unread_memory`](crate::Config::unread_memory)
     /// has no room for its parts; of such a message the parts are delivered, marked in [`Message::part`]. A restart of the peer discards a message of which only a part has arrived.
     ///
     /// Cancel-safe: when this future is dropped before it is ready, nothing is lost.
@@ -163,12 +163,12 @@ impl RecvHalf {
         }
     }
 
-    /// Waits until the association has ended, and returns the reason, as [`crate::SendHalf::closed`] does.
+    /// Waits until the association has ended, and returns the reason, as [`SendHalf::closed`](crate::SendHalf::closed) does.
     pub async fn closed(&self) -> CloseReason {
         self.link.closed().await
     }
 
-    /// Returns why the association has ended, as [`crate::SendHalf::close_reason`] does.
+    /// Returns why the association has ended, as [`SendHalf::close_reason`](crate::SendHalf::close_reason) does.
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.link.shared.end().cloned()
     }

@@ -28,11 +28,11 @@ pub struct SendHalf {
 impl SendHalf {
     /// Sends a message: waits until there is room in the send queue, then queues it as a whole. A later
     /// [`Self::shutdown`], also of another handle, delivers queued messages first.
-    /// [`crate::Event::SendFailed`] reports messages that are not delivered because the peer shuts down
+    /// [`Event::SendFailed`](crate::Event::SendFailed) reports messages that are not delivered because the peer shuts down
     /// or the association fails.
     ///
     /// The endpoint's task delivers it later, so the runtime must live on until [`Self::flushed`],
-    /// [`Self::shutdown`] or [`crate::Endpoint::close`] is ready; see the crate's documentation.
+    /// [`Self::shutdown`] or [`Endpoint::close`](crate::Endpoint::close) is ready; see the crate's documentation.
     ///
     /// Senders get room in the order of their calls. A pending `send` keeps its place in that order even
     /// if it is not polled: don't await another `send` in the same task before it is ready; poll both,
@@ -67,7 +67,7 @@ impl SendHalf {
         }
     }
 
-    /// Sends a message if there is room in the send queue now. [`crate::Event::SendFailed`] reports a
+    /// Sends a message if there is room in the send queue now. [`Event::SendFailed`](crate::Event::SendFailed) reports a
     /// message that the protocol refuses because of its path or length.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl SendHalf {
 
     /// Sends messages in their order, as [`Self::send`] does one after the other, and hands those that have room
     /// to the endpoint's task together, which is cheaper for small messages. Each is removed from `messages`
-    /// when it is queued. [`crate::Event::SendFailed`] reports a message that the protocol refuses because of its
+    /// when it is queued. [`Event::SendFailed`](crate::Event::SendFailed) reports a message that the protocol refuses because of its
     /// path or length.
     ///
     /// Cancel-safe: when this future is dropped before it is ready, the messages that are left were not queued.
@@ -169,7 +169,7 @@ impl SendHalf {
     }
 
     /// Waits until the cumulative TSN acknowledges all messages that were sent before, also of other
-    /// handles, except those that were abandoned or failed ([`crate::Event::SendFailed`]). This is
+    /// handles, except those that were abandoned or failed ([`Event::SendFailed`](crate::Event::SendFailed)). This is
     /// SENDER DRY of RFC 6458 section 6.1.9, which DTLS over SCTP needs before a change of keys
     /// (RFC 6083 section 4.8). Ready at once if nothing is outstanding; while other handles keep
     /// sending, at the first moment at which nothing is.
@@ -213,14 +213,14 @@ impl SendHalf {
     /// Waits until the association has ended, and returns the reason. Begins no shutdown. Received messages
     /// can still be read afterwards.
     ///
-    /// Any number of tasks may wait, each with a handle ([`crate::Association::sender`]); a handle that waits
+    /// Any number of tasks may wait, each with a handle ([`Association::sender`](crate::Association::sender)); a handle that waits
     /// keeps the association. Cancel-safe.
     pub async fn closed(&self) -> CloseReason {
         self.link.closed().await
     }
 
     /// Returns the number of messages that [`Self::send`] accepted and the peer did not acknowledge, as
-    /// [`crate::AssociationEnd::undelivered`] counts them. Final when the association has ended.
+    /// [`AssociationEnd::undelivered`](crate::AssociationEnd::undelivered) counts them. Final when the association has ended.
     pub fn undelivered(&self) -> u64 {
         self.link.shared.undelivered.load(Ordering::Acquire).into()
     }

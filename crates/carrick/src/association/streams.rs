@@ -6,9 +6,9 @@ use super::SendHalf;
 use crate::error::OperationError;
 
 impl SendHalf {
-    /// Sets the stream scheduler, at first [`crate::StreamConfig::scheduler`]
+    /// Sets the stream scheduler, at first [`StreamConfig::scheduler`](crate::StreamConfig::scheduler)
     /// (`SCTP_STREAM_SCHEDULER`, RFC 8260 section 4.3.2). Messages that wait in front of the send
-    /// buffer ([`crate::Config::send_queue`]) are not ordered by it.
+    /// buffer ([`Config::send_queue`](crate::Config::send_queue)) are not ordered by it.
     ///
     /// # Errors
     /// The association has ended.

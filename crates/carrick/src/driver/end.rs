@@ -9,7 +9,7 @@ use crate::command::Command;
 const REASON: &[u8] = b"the program at the other end has ended";
 
 /// Runs when nothing more can be awaited, but the sockets are still open: messages that
-/// [`crate::SendHalf::send`] accepted leave as far as the congestion and receive windows allow, and each
+/// [`SendHalf::send`](crate::SendHalf::send) accepted leave as far as the congestion and receive windows allow, and each
 /// peer gets an ABORT, so that it need not wait until its retransmissions fail (RFC 9260, section 9.1).
 impl Drop for Driver {
     fn drop(&mut self) {

@@ -35,7 +35,7 @@ pub(super) struct AssociationEntry {
     shutdown_wanted: bool,
     /// Callers that wait for the end.
     ends: Vec<oneshot::Sender<()>>,
-    /// Callers of [`crate::SendHalf::flushed`].
+    /// Callers of [`SendHalf::flushed`](crate::SendHalf::flushed).
     flushes: Vec<oneshot::Sender<Result<(), AssociationEnded>>>,
     /// Received messages are discarded.
     pub(super) discard: bool,
@@ -125,7 +125,7 @@ impl AssociationEntry {
         self.answer_flushes(core, id);
     }
 
-    /// Answers [`crate::SendHalf::flushed`] if the peer has acknowledged all messages.
+    /// Answers [`SendHalf::flushed`](crate::SendHalf::flushed) if the peer has acknowledged all messages.
     pub(super) fn answer_flushes(&mut self, core: &Core, id: AssociationId) {
         if self.flushes.is_empty() || !self.waiting.is_empty() {
             return;

@@ -104,7 +104,7 @@ pub(crate) struct Driver {
     orphaned: bool,
     /// A round runs; true afterwards if it panicked.
     in_round: bool,
-    /// Ends for the report of [`crate::Endpoint::close`]; dropped after the sockets.
+    /// Ends for the report of [`Endpoint::close`](crate::Endpoint::close); dropped after the sockets.
     ends: ReportedEnds,
 }
 

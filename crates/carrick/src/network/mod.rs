@@ -1,5 +1,5 @@
 //! The host's network below SCTP, for programs that drive a protocol machine themselves, as
-//! [`crate::Endpoint`] does: UDP and raw sockets, packets with exact source addresses, ICMP messages,
+//! [`Endpoint`](crate::Endpoint) does: UDP and raw sockets, packets with exact source addresses, ICMP messages,
 //! changes of the host's addresses, and its routes.
 //!
 //! A driver polls a [`Network`] from its task. In each round it calls [`Network::poll_receive`] and

@@ -535,7 +535,11 @@ impl FigureReader<'_> {
             )));
         }
         let is_nameless = |place: &&f64| axis.name(**place).is_none();
-        if let Some(place) = places.iter().find(is_nameless).filter(|_| !axis.names.is_empty()) {
+        if let Some(place) = places
+            .iter()
+            .find(is_nameless)
+            .filter(|_| !axis.names.is_empty())
+        {
             let (item, last) = (x.unwrap_or(y), axis.names.len());
             return Err(item.error(format!(
                 "{place} has no name on the horizontal axis; expected 1 to {last}"

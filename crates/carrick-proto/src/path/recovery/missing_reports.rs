@@ -1,4 +1,4 @@
-//! Missing reports of one path (split fast retransmit; see [`crate::research::ReportScope::Path`]).
+//! Missing reports of one path (split fast retransmit; see [`research::ReportScope::Path`](crate::research::ReportScope::Path)).
 //!
 //! Transmissions of an association are numbered. A chunk has been reported missing n times when n SACKs,
 //! or n packets, newly acknowledged a later transmission to the same path. The n highest of these

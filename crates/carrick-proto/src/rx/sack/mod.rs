@@ -61,7 +61,7 @@ pub enum GapSacks {
     AtOnce,
     /// At once only if every path that delivers data has delivered TSNs above the first gap; otherwise
     /// every second packet or after SACK.Delay, as without gaps. The sender should count packets
-    /// and not SACKs ([`crate::research::ReportsPerSack::Packets`]), or it detects losses later.
+    /// and not SACKs ([`research::ReportsPerSack::Packets`](crate::research::ReportsPerSack::Packets)), or it detects losses later.
     DelayedAcrossPaths,
 }
 

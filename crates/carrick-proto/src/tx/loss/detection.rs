@@ -4,8 +4,8 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossDetection {
     /// By SACKs that report a chunk missing (RFC 9260 section 7.2.4): after
-    /// [`crate::research::Policies::missing_reports`] of them, once for each chunk unless
-    /// [`crate::research::Policies::repeated_fast_retransmit`] is set.
+    /// [`research::Policies::missing_reports`](crate::research::Policies::missing_reports) of them, once for each chunk unless
+    /// [`research::Policies::repeated_fast_retransmit`](crate::research::Policies::repeated_fast_retransmit) is set.
     MissingReports,
     /// The rule of RFC 2960: each SACK that reports a chunk missing counts, even without newly
     /// acknowledged data. The count restarts with each fast retransmission, and each of them reduces

@@ -1,5 +1,5 @@
 //! Missing reports for each path (split fast retransmit): loss detection of all paths by the
-//! state in each [`crate::path::PathRecovery`]. The chunks in flight on a path are linked in the order of their
+//! state in each [`path::PathRecovery`](crate::path::PathRecovery). The chunks in flight on a path are linked in the order of their
 //! transmission, so that only lost chunks are examined.
 
 use alloc::vec::Vec;

@@ -2,7 +2,7 @@
 //!
 //! The detector is an enum of structs, not a trait object: it is called for each chunk that a SACK
 //! acknowledges, most of its methods matter to one variant only, and the compiler inlines them.
-//! State of one path is in [`crate::path::PathRecovery`], among it the tail loss probe (RFC 8985, section 7).
+//! State of one path is in [`path::PathRecovery`](crate::path::PathRecovery), among it the tail loss probe (RFC 8985, section 7).
 //!
 //! - `missing_reports`: fast retransmit (RFC 9260, section 7.2.4)
 //! - `missing_reports_per_path`: the same for each path, for concurrent multipath transfer

@@ -1,4 +1,4 @@
-//! RACK (RFC 8985, section 6): loss detection of all paths by the state in each [`crate::path::PathRecovery`].
+//! RACK (RFC 8985, section 6): loss detection of all paths by the state in each [`path::PathRecovery`](crate::path::PathRecovery).
 
 use alloc::vec::Vec;
 use core::time::Duration;

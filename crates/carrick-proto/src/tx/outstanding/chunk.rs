@@ -60,7 +60,7 @@ pub(crate) struct Chunk {
     pub(crate) sent: Time,
     pub(crate) serial: u64,
     /// Neighbours in the order of transmission, while in flight; see
-    /// [`crate::path::PathRecovery`].
+    /// [`path::PathRecovery`](crate::path::PathRecovery).
     pub(super) older: u64,
     pub(super) newer: u64,
 }

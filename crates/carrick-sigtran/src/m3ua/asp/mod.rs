@@ -1,6 +1,6 @@
 //! Application server process: the ASP's side of an association with an SGP (RFC 4666, section 4.3).
 //!
-//! States and requests are those of [`crate::aspm::asp`]; here is the service for the MTP3-User.
+//! States and requests are those of [`aspm::asp`](crate::aspm::asp); here is the service for the MTP3-User.
 
 mod user;
 

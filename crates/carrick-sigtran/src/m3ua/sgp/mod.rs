@@ -1,6 +1,6 @@
 //! Signalling gateway process: the SGP's side of the associations with ASPs (RFC 4666, section 4.3).
 //!
-//! States are those of [`crate::aspm::sgp`]; here are routing keys, traffic and the SS7 destinations.
+//! States are those of [`aspm::sgp`](crate::aspm::sgp); here are routing keys, traffic and the SS7 destinations.
 
 mod keys;
 mod registration;

@@ -1,6 +1,6 @@
 //! Signalling gateway process: the SGP's side of the associations with ASPs (RFC 3868, section 4.3).
 //!
-//! States are those of [`crate::aspm::sgp`]; here are routing keys with the routing by addresses, traffic, and the state of
+//! States are those of [`aspm::sgp`](crate::aspm::sgp); here are routing keys with the routing by addresses, traffic, and the state of
 //! SS7 destinations and subsystems.
 
 mod keys;
