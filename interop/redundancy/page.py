@@ -32,7 +32,7 @@ and {pause:g} s pass between two failures.
 Columns are crate `carrick` with the configuration `AssociationConfig::modern()`; a program on `carrick run` that sets no option but `SCTP_NODELAY`{signaling}; the same program on
 the SCTP of Linux (user-mode Linux as hosts) and on MPTCP of the host's kernel, where B announces its second address; and usrsctp. Cells of Carrick are **met** if
 no message is lost, repeated, out of order or not delivered, the association lives, and the silence is at most {default:g} s, in the signaling preset {preset:g} s, or what the row
-states. `interop/redundancy/expectations.toml` has these bounds.
+states: the aims of rows that name a rule of the standard were set after a first run had shown what it costs. `interop/redundancy/expectations.toml` has these bounds.
 """
 
 
