@@ -468,7 +468,11 @@ async fn an_association_is_aborted_after_the_linger_time() {
 
 #[test]
 fn calls_after_the_end_of_the_runtime_fail() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
+    // Its tasks run within `block_on` only, so that nothing is acknowledged behind it.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let (client, _server, mut a, _b) = runtime.block_on(pair());
     // More than the congestion window.
     a.try_send(content(0, 200_000), on(0)).unwrap();
