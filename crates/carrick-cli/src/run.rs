@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use carrick_daemon::{Daemon, answers, default_socket, service};
+use carrick::{BindError, Transport};
+use carrick_daemon::{Config, Daemon, DaemonError, answers, default_socket, service};
 use carrick_seccomp::Supervised;
 use clap::Args;
 use nix::sys::signal::{Signal, kill};
@@ -41,7 +42,8 @@ const LINGER: Duration = Duration::from_secs(5);
 /// programs get them by a preload library, and libsctp.so.1 where it is not installed; this command
 /// supervises statically linked ones by seccomp, until their descendants have ended as well. If no daemon answers,
 /// it serves the program itself, until the program has ended and its messages are delivered, or for 5 more
-/// seconds; options of the network and of the protocol apply then. Exit code: that of the program, or 128 and the number of the signal that ended it; 1: the
+/// seconds; options of the network and of the protocol apply then. If UDP port 9899 is in use, as by another
+/// `carrick run`, the program has another one, and reaches peers at 9899. Exit code: that of the program, or 128 and the number of the signal that ended it; 1: the
 /// program could not be run; 2: invalid command line.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -309,7 +311,7 @@ async fn serve_in(
     // One user alone.
     config.max_associations_per_user = Some(config.max_associations);
     config.receive_memory_per_user = Some(config.receive_memory);
-    let daemon = Daemon::bind(config).map_err(|error| not_started(&error))?;
+    let daemon = bind(config, arguments)?;
     let program = start(arguments, mechanism, daemon.socket()).inspect_err(|_| {
         // Nothing else is in it.
         let _ = std::fs::remove_file(daemon.socket());
@@ -321,6 +323,35 @@ async fn serve_in(
     // The daemon may have ended before.
     status.ended().await;
     status.get()
+}
+
+/// Opens the sockets of the network. If another program has the UDP port and the command line names none, the packets
+/// leave from another one: peers answer to the port that a packet came from (RFC 6951, section 5.4), so that only those
+/// who connect to this program need its number.
+fn bind(mut config: Config, arguments: &Arguments) -> Result<Daemon, Failure> {
+    let taken = match Daemon::bind(config.clone()) {
+        Err(DaemonError::Network(BindError::PortTaken { port, .. }))
+            if !arguments.network.names_udp_port() =>
+        {
+            port
+        }
+        bound => return bound.map_err(|error| not_started(&error)),
+    };
+    let transport = match config.transport {
+        Transport::Both { .. } => Transport::Both { port: 0 },
+        _ => Transport::Udp { port: 0 },
+    };
+    config.transport = transport;
+    let daemon = Daemon::bind(config);
+    let daemon = daemon.map_err(|error| not_started(&error))?;
+    if let Transport::Udp { port } | Transport::Both { port } = daemon.transport() {
+        eprintln!(
+            "carrick: another program of this host has UDP port {taken}: the SCTP of this one is on UDP port {port}. It \
+             reaches peers at {taken} as before; peers reach its listening sockets with --peer-udp-port {port} only. \
+             Several servers share one UDP port with carrick daemon"
+        );
+    }
+    Ok(daemon)
 }
 
 /// Passes signals on to the program. It gets those of the terminal's keys itself.

@@ -103,6 +103,11 @@ impl NetworkArguments {
         Ok(config)
     }
 
+    /// Returns whether the local UDP port is the one that the user has chosen.
+    pub(crate) fn names_udp_port(&self) -> bool {
+        self.udp_port.is_some()
+    }
+
     /// Returns the configuration of these options and, where an option is not given, of a file.
     fn config_with(&self, file: &NetworkSettings) -> Config {
         let gives_port = self.udp_port.or(self.peer_udp_port).is_some();

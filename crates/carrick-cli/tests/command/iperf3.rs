@@ -161,3 +161,23 @@ fn iperf3_runs_between_hosts() {
         assert_eq!(server.finish().code, Some(0));
     }
 }
+
+/// Two terminals of one host, without a daemon and without an option: the second program has another UDP port, and
+/// reaches the first at 9899.
+#[test]
+#[ignore = "needs root and iperf3 (interop/install.sh)"]
+fn two_runs_on_one_host_reach_each_other() {
+    build_library();
+    let hosts = Hosts::new();
+    for peer in ["127.0.0.1", "192.0.2.1"] {
+        let mut server = hosts.start(0, &[], &["iperf3", "-s", "--forceflush", "-1"]);
+        server.wait_for_output("Server listening");
+        let client = ["iperf3", "--sctp", "-c", peer, "-t", "1", "-J"];
+        let client = hosts.start(0, &[], &client).finish();
+        let notice = "another program of this host has UDP port 9899";
+        assert!(client.errors.contains(notice), "{}", client.errors);
+        let received = received(client, &[peer]);
+        assert!(received > 1_000_000, "{peer}: {received} bytes");
+        assert_eq!(server.finish().code, Some(0));
+    }
+}
