@@ -294,6 +294,8 @@ impl fmt::Display for CloseReason {
     }
 }
 
+impl core::error::Error for CloseReason {}
+
 portable_enum! {
     CloseReason {
         0: Shutdown,

@@ -1,7 +1,7 @@
 //! The handle of an endpoint.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -26,6 +26,23 @@ use crate::peer::Peer;
 use crate::port::PortClaim;
 use crate::socket::{Socket, SocketSet, addresses};
 use crate::unread_memory::UnreadMemory;
+
+/// Returns the tokio runtime of the caller, which has I/O and time.
+pub(crate) fn current_runtime() -> Result<Handle, BindError> {
+    let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok();
+    // A runtime without a driver panics at its first use; there is no other way to ask for it.
+    let has_drivers = std::panic::catch_unwind(|| {
+        drop(tokio::time::sleep(Duration::ZERO));
+        if let Some(socket) = socket
+            && socket.set_nonblocking(true).is_ok()
+        {
+            drop(tokio::net::UdpSocket::from_std(socket));
+        }
+    });
+    has_drivers.map_err(|_| BindError::NoRuntime)?;
+    Ok(runtime)
+}
 
 /// An SCTP endpoint on this host's addresses. Clones are handles of the same endpoint.
 ///
@@ -67,7 +84,7 @@ impl Endpoint {
     /// # Errors
     /// A parameter is out of its range, or a socket could not be opened.
     pub fn bind(mut config: Config) -> Result<Self, BindError> {
-        let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
+        let runtime = current_runtime()?;
         config.merge()?;
         let limits = Limits::new(&config);
         let OpenNetwork {

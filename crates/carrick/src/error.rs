@@ -1,6 +1,7 @@
-//! Errors of the operations: one type for each kind of call, with the causes as sources.
+//! Errors of the operations: one type for each kind of call.
 //!
-//! Each message names the failed parameter or condition and the remedy.
+//! Each message names the failed parameter or condition and the remedy, and has the text of its cause, which is a field:
+//! no error has a source, so that a chain of errors has each text once.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -37,20 +38,22 @@ impl From<carrick_proto::ConfigError> for ConfigError {
 #[non_exhaustive]
 pub enum BindError {
     /// A parameter is out of its range.
-    #[error("{0}")]
+    #[error(transparent)]
     Config(#[from] ConfigError),
-    /// There is no tokio runtime.
-    #[error("no tokio runtime with I/O and time here: call this within one")]
+    /// There is no tokio runtime, or one without I/O or time.
+    #[error(
+        "no tokio runtime with I/O and time here: call this within one that is built with `enable_all`"
+    )]
     NoRuntime,
     /// The host has no address to use.
     #[error("this host has no usable address: configure one, or name the addresses to bind to")]
     NoAddress,
     /// The host's addresses could not be listed.
     #[error("cannot list the addresses of this host: {0}")]
-    ListAddresses(#[source] io::Error),
+    ListAddresses(io::Error),
     /// The host does not report changes of its addresses.
     #[error("cannot watch the addresses of this host: {0}")]
-    WatchAddresses(#[source] io::Error),
+    WatchAddresses(io::Error),
     /// Raw sockets need a privilege.
     #[error(
         "binding {0} on IP protocol 132 needs CAP_NET_RAW: run as root, or use UDP encapsulation"
@@ -95,12 +98,12 @@ pub enum BindError {
     #[error("{0} is not an address of this host: configure it, or bind to another")]
     NotLocal(IpAddr),
     /// The system refused the socket for another reason.
-    #[error("cannot bind {address}: {source}")]
+    #[error("cannot bind {address}: {error}")]
     Socket {
         /// The address.
         address: IpAddr,
         /// Error of the system.
-        source: io::Error,
+        error: io::Error,
     },
     /// The daemon does not lease the SCTP port ([`Config::daemon`](crate::Config::daemon)).
     #[error("the daemon on {daemon} does not lease SCTP port {port}: {reason}")]
@@ -117,7 +120,7 @@ pub enum BindError {
     Dtls(String),
     /// The system gave no random numbers.
     #[error("the system's random number generator failed: {0}")]
-    Random(#[source] getrandom::Error),
+    Random(getrandom::Error),
     /// The endpoint is closed.
     #[error("the endpoint is closed: bind another one")]
     EndpointClosed,
@@ -155,7 +158,7 @@ pub enum ConnectError {
     #[error("the endpoint's limit of associations is reached: raise max_associations")]
     TooManyAssociations,
     /// A parameter of the association is out of its range.
-    #[error("{0}")]
+    #[error(transparent)]
     Config(#[from] ConfigError),
     /// An encapsulation port was given on an endpoint on plain IP.
     #[error("the endpoint is on plain IP: leave out the encapsulation port, or bind it to UDP")]
@@ -301,7 +304,7 @@ pub enum OperationError {
     )]
     InvalidThresholds,
     /// A parameter is out of its range.
-    #[error("{0}")]
+    #[error(transparent)]
     Config(#[from] ConfigError),
     /// A UDP port was given on an endpoint that is only on plain IP.
     #[error("the endpoint is on plain IP only: bind it to UDP as well")]
@@ -313,11 +316,11 @@ pub enum OperationError {
     #[error("the peer is reached over DTLS: its session selects the UDP port")]
     OverDtls,
     /// Streams cannot be reset or added.
-    #[error("{0}")]
-    Reconfig(#[source] ReconfigError),
+    #[error(transparent)]
+    Reconfig(ReconfigError),
     /// A key cannot be added, used or deleted.
-    #[error("{0}")]
-    Key(#[source] KeyError),
+    #[error(transparent)]
+    Key(KeyError),
     /// No protection of chunks is in force.
     #[error(
         "no protection of chunks is in force: offer it with Config::chunk_protection on both sides"
@@ -398,7 +401,38 @@ fn describe_set_up(reason: &CloseReason) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error;
+
     use super::*;
+
+    #[test]
+    fn a_chain_of_errors_has_each_text_once() {
+        let config = || ConfigError::new("backlog", "must not be 0");
+        let system = || io::Error::other("refused");
+        let address = IpAddr::from([192, 0, 2, 1]);
+        let ended = || RecvError::Ended(CloseReason::PeerUnreachable);
+        let errors: [Box<dyn Error>; 13] = [
+            Box::new(BindError::from(config())),
+            Box::new(BindError::ListAddresses(system())),
+            Box::new(BindError::WatchAddresses(system())),
+            Box::new(BindError::Socket {
+                address,
+                error: system(),
+            }),
+            Box::new(ConnectError::from(config())),
+            Box::new(ConnectError::Failed(CloseReason::PeerUnreachable)),
+            Box::new(SendError::Ended(CloseReason::PeerUnreachable)),
+            Box::new(TrySendError::from(SendError::Empty)),
+            Box::new(ended()),
+            Box::new(TryRecvError::from(ended())),
+            Box::new(OperationError::from(config())),
+            Box::new(OperationError::Reconfig(ReconfigError::UnknownAssociation)),
+            Box::new(CloseReason::PeerUnreachable),
+        ];
+        for error in errors {
+            assert!(error.source().is_none(), "{error}");
+        }
+    }
 
     #[test]
     fn a_lost_peer_differs_from_an_absent_one() {

@@ -146,7 +146,7 @@ impl PortClaim {
             Ok(name) => name,
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => return Err(taken(address, port)),
             Err(e) if e.kind() == io::ErrorKind::Unsupported => return Ok(()),
-            Err(source) => return Err(BindError::Socket { address, source }),
+            Err(error) => return Err(BindError::Socket { address, error }),
         };
         let other = if port == ALL_PORTS {
             let claimed = claimed_ports(address).unwrap_or_default();

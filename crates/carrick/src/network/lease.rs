@@ -140,8 +140,8 @@ impl LeasedPort {
             wanted.ip() == address || any && wanted.is_ipv4() == address.is_ipv4()
         };
         if !self.wanted.iter().any(covers) {
-            let source = io::Error::other("the daemon has leased the port for other addresses");
-            return Err(BindError::Socket { address, source });
+            let error = io::Error::other("the daemon has leased the port for other addresses");
+            return Err(BindError::Socket { address, error });
         }
         if !self.grant.addresses.contains(&address) {
             self.grant.addresses.push(address);

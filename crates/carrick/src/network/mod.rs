@@ -156,7 +156,7 @@ impl Network {
     /// A socket could not be opened, the host has no address, or another endpoint has a port of an address
     /// on plain IP ([`BindError::SctpPortTaken`], [`BindError::SctpTaken`]).
     pub fn bind(config: NetworkConfig) -> Result<Self, BindError> {
-        tokio::runtime::Handle::try_current().map_err(|_| BindError::NoRuntime)?;
+        crate::endpoint::current_runtime()?;
         let bound = addresses::resolve(&config.addresses)?;
         let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer, 1)?;
         if config.transport.has_plain_ip() {
@@ -180,7 +180,7 @@ impl Network {
         config: NetworkConfig,
         inherited: Vec<InheritedSocket>,
     ) -> Result<Self, BindError> {
-        tokio::runtime::Handle::try_current().map_err(|_| BindError::NoRuntime)?;
+        crate::endpoint::current_runtime()?;
         let sockets = SocketSet::adopt(config.transport, config.socket_buffer, inherited)?;
         let mut watch = None;
         if config.follow_host {

@@ -124,7 +124,7 @@ impl Socket {
         };
         let io = open(address, carrier, port).map_err(|e| explain(address, carrier, e))?;
         let set_up = Self::set_up(io, address, carrier, buffer);
-        set_up.map_err(|source| BindError::Socket { address, source })
+        set_up.map_err(|error| BindError::Socket { address, error })
     }
 
     /// Opens further sockets with the address and UDP port of this one, `count` in all, and lets the system
@@ -140,7 +140,7 @@ impl Socket {
         buffer: usize,
     ) -> Result<Vec<Self>, BindError> {
         let (address, carrier) = (self.address, SocketTransport::Udp { port });
-        let failed = |source| BindError::Socket { address, source };
+        let failed = |error| BindError::Socket { address, error };
         let this = socket2::SockRef::from(self.io.get());
         this.set_reuse_port(true).map_err(failed)?;
         let mut others = Vec::with_capacity(count.saturating_sub(1));
@@ -532,7 +532,10 @@ fn explain(address: IpAddr, carrier: SocketTransport, source: io::Error) -> Bind
             BindError::PortTaken { address, port }
         }
         (io::ErrorKind::AddrNotAvailable, _) => BindError::NotLocal(address),
-        _ => BindError::Socket { address, source },
+        _ => BindError::Socket {
+            address,
+            error: source,
+        },
     }
 }
 

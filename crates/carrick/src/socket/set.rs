@@ -153,10 +153,10 @@ impl SocketSet {
                 }
             };
             let adopted = Socket::adopt(address, carrier, buffer, descriptor);
-            let (socket, port) = adopted.map_err(|source| BindError::Socket { address, source })?;
+            let (socket, port) = adopted.map_err(|error| BindError::Socket { address, error })?;
             if kind == InheritedKind::Udp && Some(port) != transport.encapsulation_port() {
-                let source = std::io::Error::other("it has another UDP port");
-                return Err(BindError::Socket { address, source });
+                let error = std::io::Error::other("it has another UDP port");
+                return Err(BindError::Socket { address, error });
             }
             set.sockets.push(socket);
         }

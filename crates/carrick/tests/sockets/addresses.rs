@@ -189,8 +189,16 @@ async fn bind_errors_name_the_cause() {
 
 #[test]
 fn binding_needs_a_runtime() {
-    let error = Endpoint::bind(config(&["127.0.0.1"])).err().unwrap();
-    assert!(matches!(error, BindError::NoRuntime));
+    let error = || Endpoint::bind(config(&["127.0.0.1"])).err();
+    assert!(matches!(error(), Some(BindError::NoRuntime)));
+    let mut builders = [(); 3].map(|()| tokio::runtime::Builder::new_current_thread());
+    builders[1].enable_io();
+    builders[2].enable_time();
+    for mut builder in builders {
+        let runtime = builder.build().unwrap();
+        let error = runtime.block_on(async { error() });
+        assert!(matches!(error, Some(BindError::NoRuntime)), "{builder:?}");
+    }
 }
 
 #[tokio::test]
