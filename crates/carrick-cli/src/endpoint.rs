@@ -331,7 +331,7 @@ pub(crate) struct PeerArguments {
     plain: Vec<IpAddr>,
     /// Fail if the peer does not answer within this time.
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
-    connect_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
 }
 
 impl PeerArguments {

@@ -122,16 +122,38 @@ fn gains_privileges(path: &Path, metadata: &Metadata) -> bool {
     sets_user || sets_group || user != 0 && capabilities.is_ok()
 }
 
+/// Returns why the dynamic linker cannot load a library, if so.
+pub(crate) fn library_defect(path: &Path) -> Option<String> {
+    let mut header = [0; HEADER];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut header, 0));
+    match read {
+        Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
+            return Some(format!("which cannot be read ({error})"));
+        }
+        Ok(()) if header.starts_with(b"\x7fELF") => {}
+        _ => return Some("which is no library".into()),
+    }
+    let is_foreign = MACHINE.is_some_and(|machine| !is_for(&header, machine));
+    is_foreign.then(|| "which is for another architecture than this command".into())
+}
+
+/// Returns whether the header of an ELF file is one for this machine, of 64 bits and in the order of octets of this
+/// command.
+fn is_for(header: &[u8; HEADER], machine: u16) -> bool {
+    let own_order = if cfg!(target_endian = "little") { 1 } else { 2 };
+    header[4] == 2
+        && header[5] == own_order
+        && u16::from_ne_bytes([header[18], header[19]]) == machine
+}
+
 fn linkage_of_file(file: &File) -> Result<Linkage, Refusal> {
     let mut header = [0; HEADER];
     if file.read_exact_at(&mut header, 0).is_err() || !header.starts_with(b"\x7fELF") {
         return Ok(Linkage::Dynamic);
     }
     let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
-    let is_64_bit = header[4] == 2;
-    let own_order = if cfg!(target_endian = "little") { 1 } else { 2 };
     if let Some(machine) = MACHINE
-        && (!is_64_bit || header[5] != own_order || half(18) != machine)
+        && !is_for(&header, machine)
     {
         return Err(Refusal::Architecture);
     }
@@ -224,6 +246,28 @@ mod tests {
             of("small", &elf(1, 3, 1), 0o755),
             Err(Refusal::Architecture)
         );
+    }
+
+    #[test]
+    fn libraries_that_cannot_be_loaded_are_found() {
+        let Some(machine) = MACHINE else {
+            return;
+        };
+        let path = std::env::temp_dir().join(format!("carrick-library-{}", std::process::id()));
+        let missing = library_defect(&path).unwrap();
+        assert!(missing.contains("cannot be read"), "{missing}");
+        for (content, defect) in [
+            (elf(2, machine, 2), None),
+            (elf(2, 8, 2), Some("which is for another architecture")),
+            (b"INPUT(libcarrick_preload.so)".to_vec(), Some("no library")),
+        ] {
+            std::fs::write(&path, content).unwrap();
+            let found = library_defect(&path);
+            assert_eq!(found.is_some(), defect.is_some(), "{found:?}");
+            let text = found.unwrap_or_default();
+            assert!(text.contains(defect.unwrap_or_default()), "{text}");
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

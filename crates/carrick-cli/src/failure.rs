@@ -63,14 +63,18 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Option<Failure> {
     }
     let text = error.render().to_string();
     // Advice and usage follow the first empty line.
-    let words: Vec<&str> = text
-        .lines()
-        .take_while(|line| !line.trim().is_empty())
-        .flat_map(str::split_whitespace)
-        .collect();
-    let line = words.join(" ");
+    let words = |lines: &mut dyn Iterator<Item = &str>| {
+        let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+        words.join(" ")
+    };
+    let line = words(&mut text.lines().take_while(|line| !line.trim().is_empty()));
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    Some(Failure::Usage(format!("{line}; see --help")))
+    let mut tips = text.lines().filter_map(|l| l.trim().strip_prefix("tip: "));
+    let tip = tips.next().map(|tip| format!(": {tip}"));
+    Some(Failure::Usage(format!(
+        "{line}{}; see --help",
+        tip.unwrap_or_default()
+    )))
 }
 
 impl From<LabError> for Failure {

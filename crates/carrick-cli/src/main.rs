@@ -55,7 +55,7 @@ use clap::{Parser, Subcommand};
 
 /// SCTP (RFC 9260) in user space, with the laboratory that reproduces published experiments.
 #[derive(Debug, Parser)]
-#[command(name = "carrick", version, arg_required_else_help = true)]
+#[command(name = "carrick", version = env!("CARRICK_VERSION"), arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

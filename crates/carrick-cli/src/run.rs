@@ -48,7 +48,7 @@ const LINGER: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Path of the daemon's control socket [default: that of `carrick daemon`, if one answers there].
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, alias = "socket", value_name = "PATH")]
     daemon: Option<PathBuf>,
     /// Supervise a dynamically linked program as well: for one that starts static programs, or that makes
     /// system calls without libc.
@@ -129,8 +129,15 @@ fn mechanism(arguments: &Arguments) -> Result<Mechanism, Failure> {
 /// Returns the path of the preload library: that of the environment, beside the executable, or in
 /// `../lib/carrick`.
 fn library() -> Result<PathBuf, Failure> {
-    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE) {
-        return Ok(path.into());
+    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).map(PathBuf::from) {
+        // The dynamic linker would run the program without a library that it cannot load.
+        return match executable::library_defect(&path) {
+            None => Ok(path),
+            Some(defect) => Err(Failure::Run(format!(
+                "{LIBRARY_VARIABLE} names {}, {defect}: name {LIBRARY}, or remove the variable",
+                path.display()
+            ))),
+        };
     }
     let candidates = beside_executable(&["", INSTALLED]);
     let mut files = candidates.into_iter().map(|path| path.join(LIBRARY));

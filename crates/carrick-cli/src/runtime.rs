@@ -154,7 +154,14 @@ pub(crate) async fn until_signal<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     tokio::select! {
+        // Work that waits for the signal itself reports what it has.
+        biased;
         done = work => done,
-        signal = signal_received() => Err(Failure::Run(format!("interrupted by {signal}"))),
+        signal = signal_received() => Err(interrupted(signal)),
     }
+}
+
+/// Returns the failure of work that a signal ended.
+pub(crate) fn interrupted(signal: Signal) -> Failure {
+    Failure::Run(format!("interrupted by {signal}"))
 }

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FILE", required_unless_present_any = ["fifo", "extcap_interfaces", "extcap_interface"])]
     write: Option<PathBuf>,
     /// Path of the daemon's control socket [default: that of `carrick daemon`].
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, alias = "socket", value_name = "PATH")]
     daemon: Option<PathBuf>,
     /// Capture one association only, by its number (`association` in `carrick ss --json`), on all of its paths.
     #[arg(short, long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(1..))]

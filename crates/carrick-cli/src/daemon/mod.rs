@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     take_over: bool,
     /// Path of the control socket [default: that of the environment variable `CARRICK_DAEMON`,
     /// carrick/socket in `XDG_RUNTIME_DIR`, or /run/carrick/socket].
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, alias = "daemon", value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Serve metrics for Prometheus on this TCP address, such as 127.0.0.1:9143, at /metrics.
     #[arg(long, value_name = "ADDR:PORT")]

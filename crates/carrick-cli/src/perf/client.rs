@@ -116,7 +116,14 @@ async fn measure(
     let sender = association.sender();
     let mut session = Session::new(association, request, role, Box::new(|| false));
     let measured = async {
-        session.ask().await?;
+        let reply = tokio::time::timeout(arguments.to.connect_timeout, session.ask());
+        reply.await.map_err(|_| {
+            Failure::Run(format!(
+                "{} port {} does not reply to the request in {:?}: is it carrick perf server? It may also need longer \
+                 (--connect-timeout)",
+                arguments.peer, arguments.port, arguments.to.connect_timeout
+            ))
+        })??;
         let outcome = session.run(&reporter).await?;
         reporter.summary(&request, &outcome, true)?;
         session.shut_down().await

@@ -3,7 +3,7 @@
 
 use std::io::{Write, stdout};
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use carrick::{AssociationStats, EventReport, PathStats};
 use serde::Serialize;
@@ -278,6 +278,40 @@ impl Reporter {
                 .then(|| (client.cpu() + server.cpu()) * GB / bytes as f64),
         };
         self.print("summary", &summary, || summary.text(self.test))
+    }
+
+    /// Reports what this side has transferred until a signal ended the measurement.
+    pub(super) fn interrupted(
+        &self,
+        after: Duration,
+        sent: TransferAmount,
+        received: TransferAmount,
+        role: TransferRole,
+    ) -> Result<(), Failure> {
+        #[derive(Serialize)]
+        struct Interrupted {
+            seconds: f64,
+            /// Messages accepted by the protocol.
+            sent: Option<Rate>,
+            received: Option<Rate>,
+        }
+        let seconds = after.as_secs_f64();
+        let interrupted = Interrupted {
+            seconds,
+            sent: role.sends.then(|| Rate::new(sent, seconds)),
+            received: role.receives.then(|| Rate::new(received, seconds)),
+        };
+        self.print("interrupted", &interrupted, || {
+            let directions = [
+                ("sent    ", interrupted.sent),
+                ("received", interrupted.received),
+            ];
+            let lines = directions.iter().filter_map(|(name, rate)| {
+                let rate = rate.as_ref()?.text();
+                Some(format!("[{}] {name} {rate} in {seconds:.2} s\n", self.test))
+            });
+            lines.collect()
+        })
     }
 
     /// Reports that a measurement failed; the server continues.

@@ -19,6 +19,7 @@ use crate::cpu::CpuTime;
 use crate::endpoint::AbortOnDrop;
 use crate::event_reports;
 use crate::failure::Failure;
+use crate::runtime::{interrupted, signal_received};
 
 /// Maximum number of messages processed at once before other events.
 const BATCH: usize = 256;
@@ -154,6 +155,11 @@ impl Session {
                 }
                 _ = ticks.tick() => {
                     self.report(&mut progress, &mut silence, &sent, reporter).await?;
+                }
+                signal = signal_received() => {
+                    let (sent, received) = (sent.amount(), self.incoming.tally.amount());
+                    reporter.interrupted(self.start.elapsed(), sent, received, self.role)?;
+                    return Err(interrupted(signal));
                 }
                 Some(Notification::Event(event)) = next(&mut events) => {
                     // `recv` reports the end of the association.

@@ -23,7 +23,7 @@ use holders::Holders;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Path of the daemon's control socket [default: that of `carrick daemon`].
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, alias = "socket", value_name = "PATH")]
     daemon: Option<PathBuf>,
     /// List listening sockets only.
     #[arg(short, long, conflicts_with = "all")]
@@ -65,22 +65,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(table) = arguments.proc {
         return proc::print(table, &path, &mut out).map_err(|error| no_list(&path, &error));
     }
-    if !arguments.json {
-        line(
-            &mut out,
-            [
-                "State",
-                "Recv-Q",
-                "Send-Q",
-                "Local Address:Port",
-                "Peer Address:Port",
-            ],
-            "",
-        )?;
-    }
+    let mut is_headed = arguments.json;
+    let mut head = |out: &mut _| {
+        if std::mem::replace(&mut is_headed, true) {
+            return Ok(());
+        }
+        let columns = [
+            "State",
+            "Recv-Q",
+            "Send-Q",
+            "Local Address:Port",
+            "Peer Address:Port",
+        ];
+        line(out, columns, "")
+    };
     let holders = (arguments.processes && !arguments.json).then(Holders::read);
     let further = |row: &Value| further(row, arguments, holders.as_ref());
     let listed = list(&path, |row| {
+        head(&mut out)?;
         let is_association = row["association"] != 0;
         let is_listening = !row["backlog"].is_null();
         // The row of its association stands for a one-to-one socket.
@@ -103,7 +105,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
         }
     });
-    listed.map_err(|error| no_list(&path, &error))
+    listed.map_err(|error| no_list(&path, &error))?;
+    // Without a row, the daemon has answered as well.
+    Ok(head(&mut out)?)
 }
 
 fn no_list(path: &Path, error: &io::Error) -> Failure {

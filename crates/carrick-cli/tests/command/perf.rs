@@ -260,7 +260,18 @@ fn an_interrupt_ends_the_other_side() {
             (client, server.running)
         };
         this.interrupt();
-        this.finish().assert_failed(1, "interrupted");
+        let this = this.finish();
+        this.assert_failed(1, "interrupted");
+        let lines = this.json();
+        let mut events = lines.iter();
+        let last = events.find(|line| line["event"] == "interrupted").unwrap();
+        let (done, not) = if interrupt_server {
+            (&last["received"], &last["sent"])
+        } else {
+            (&last["sent"], &last["received"])
+        };
+        assert!(done["bytes"].as_u64().unwrap() > 0, "{last}");
+        assert!(not.is_null(), "{last}");
         other.finish().assert_failed(1, "the peer aborted it");
     }
 }
@@ -278,6 +289,23 @@ fn the_error_names_a_peer_that_does_not_answer() {
         "500ms",
     ]);
     client.assert_failed(1, "127.0.0.1");
+}
+
+#[test]
+fn a_peer_that_is_no_server_is_named() {
+    let cat = ["cat", "-l", "5001", "--udp-port", "0", "--recv-only"];
+    let mut listener = start(&[&cat[..], &["--bind", "127.0.0.1"]].concat());
+    let line = listener.error_line();
+    let udp_port = line.trim_end().rsplit(' ').next().unwrap();
+    let options = ["--port", "5001", "--connect-timeout", "500ms"];
+    let client = ["perf", "client", "127.0.0.1", "--peer-udp-port", udp_port];
+    let client = run(&[&client[..], &options].concat());
+    client.assert_failed(1, "is it carrick perf server?");
+}
+
+#[test]
+fn a_misspelt_subcommand_is_corrected() {
+    run(&["prf"]).assert_failed(2, "'perf'");
 }
 
 #[test]

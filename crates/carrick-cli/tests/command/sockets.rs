@@ -394,6 +394,18 @@ fn without_a_daemon_the_reason_is_reported() {
         "{}",
         finished.errors
     );
+    let listed = crate::support::run(&["ss", "--daemon", "/nonexistent/socket"]);
+    listed.assert_failed(1, "/nonexistent/socket");
+    assert_eq!(listed.out, b"");
+}
+
+/// The dynamic linker would run the program without Carrick.
+#[test]
+fn a_library_that_cannot_be_loaded_is_refused() {
+    let carrick = env!("CARGO_BIN_EXE_carrick");
+    let run = ["CARRICK_PRELOAD=/missing.so", carrick, "run", "--", "true"];
+    let finished = crate::support::start_with("env", &run).finish();
+    finished.assert_failed(1, "CARRICK_PRELOAD names /missing.so");
 }
 
 /// 1,000 sockets of 50 processes, opened, used, forked and closed in random order: neither a descriptor nor an
