@@ -23,6 +23,9 @@ pub enum LabError {
         /// Description of the fault.
         what: String,
     },
+    /// A capture file of a simulation could not be written.
+    #[error("{0}")]
+    Capture(String),
     /// The caller stopped the run.
     #[error("stopped")]
     Stopped,

@@ -14,7 +14,7 @@ use super::measure::{FlowMeasure, FlowRecord, Measure, Transmission, Window};
 use super::model::{ChangeAction, Flow, Layer, Model, NodeStack, Pattern, ReceiverSpeed};
 use super::program::{FlowSink, FlowSource, LoadAgent, Sender};
 use super::reader::{Item, keys};
-use super::run::{self, Extras, columns};
+use super::run::{self, Extras, RunFailure, columns};
 use super::sweep;
 use crate::error::LabError;
 use crate::live::{
@@ -314,8 +314,10 @@ impl ScenarioFile {
         repetition: Repetition,
     ) -> Result<Vec<Option<f64>>, String> {
         let run = run::run(&self.live_model(of), repetition, Extras::default());
-        run.map(|run| run.values)
-            .map_err(|what| format!("cell {}: {what}", self.cells[of.cell].0.name()))
+        run.map(|run| run.values).map_err(|failure| {
+            let (RunFailure::Simulation(what) | RunFailure::Capture(what)) = failure;
+            format!("cell {}: {what}", self.cells[of.cell].0.name())
+        })
     }
 
     /// Returns a live run; `name` is that of the run.

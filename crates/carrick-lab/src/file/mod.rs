@@ -65,7 +65,7 @@ pub use sweep::Cell;
 use build::Repetition;
 use model::Model;
 use reader::{Item, Section, keys};
-use run::{CellRunResult, Details, Extras, WantedDetails};
+use run::{CellRunResult, Details, Extras, RunFailure, WantedDetails};
 use tree::Node;
 
 use crate::error::LabError;
@@ -401,14 +401,13 @@ impl ScenarioFile {
         if extras.is_stopped() {
             return Err(LabError::Stopped);
         }
-        run::run(&model.of(options), repetition, extras).map_err(|what| {
-            if extras.is_stopped() {
-                return LabError::Stopped;
-            }
-            LabError::Simulation {
+        run::run(&model.of(options), repetition, extras).map_err(|failure| match failure {
+            _ if extras.is_stopped() => LabError::Stopped,
+            RunFailure::Capture(what) => LabError::Capture(what),
+            RunFailure::Simulation(what) => LabError::Simulation {
                 scenario: self.name.clone(),
                 what: format!("cell {cell} ({}), repetition {number}: {what}", own.label()),
-            }
+            },
         })
     }
 }

@@ -191,12 +191,27 @@ impl LinkCounts {
     }
 }
 
+/// Reason for which a repetition has no result.
+#[derive(Debug)]
+pub(super) enum RunFailure {
+    /// The simulation did not reach the state that the scenario requires.
+    Simulation(String),
+    /// A capture file could not be written.
+    Capture(String),
+}
+
+impl From<String> for RunFailure {
+    fn from(what: String) -> Self {
+        Self::Simulation(what)
+    }
+}
+
 /// Runs one repetition of a cell.
 pub(super) fn run<'a>(
     model: &'a Model,
     repetition: Repetition,
     extras: Extras<'a>,
-) -> Result<CellRunResult, String> {
+) -> Result<CellRunResult, RunFailure> {
     let world = build(model, repetition, extras.log)?;
     let mut own = CellRun {
         model,
@@ -204,7 +219,8 @@ pub(super) fn run<'a>(
         extras,
     };
     if let Some(directory) = extras.capture {
-        capture_interfaces(&mut own.world.net, directory, |file| Box::new(file))?;
+        capture_interfaces(&mut own.world.net, directory, |file| Box::new(file))
+            .map_err(RunFailure::Capture)?;
     }
     let begin = own.preload()?;
     let (warm, end) = (begin + model.warmup, begin + model.duration);
@@ -214,7 +230,13 @@ pub(super) fn run<'a>(
     let counts = own.counts().since(&before);
     // Dropping the network would complete the captures, too, but report no errors.
     let captured = own.world.net.finish_captures();
-    captured.map_err(|error| format!("cannot write a capture: {error}"))?;
+    captured.map_err(|error| {
+        let directory = extras.capture.unwrap_or(Path::new("."));
+        RunFailure::Capture(format!(
+            "cannot write a capture in {}: {error}; choose another directory",
+            directory.display()
+        ))
+    })?;
     let window = Window {
         from: warm.as_nanos(),
         // All flows may be complete before the warm-up ends.

@@ -177,8 +177,9 @@ impl<'a> Sweep<'a> {
                 let path: Vec<&str> = key.split('.').collect();
                 let places = tree.replace(&path, item.node);
                 if places.is_empty() {
+                    let missing = path[..path.len().min(tree.depth_of(&path) + 1)].join(".");
                     return Err(item.error(format!(
-                        "the file has no key {key:?}: expected a key such as \"links.far.loss\", with * for every name"
+                        "the file has no {missing:?}: expected a key of a table that it has, such as \"links.far.loss\", with * for every name"
                     )));
                 }
                 for place in places {

@@ -218,7 +218,7 @@ fn errors_in_a_listed_cell_have_its_location() {
             "name = \"x\"\n\"links.third.loss\" = 0",
             3,
             "cell[0].links.third.loss",
-            "no key",
+            "has no \"links.third\"",
         ),
         (
             "name = \"x\"\n[[cell]]\nname = \"x\"",
@@ -468,7 +468,14 @@ fn errors_in_a_sweep_have_its_location() {
     assert_eq!(error.line, base + 2, "{error}");
     assert_eq!(error.key, "links.first.delay");
     let error = parse("\"links.third.delay\" = [\"1 ms\"]").unwrap_err();
-    assert!(error.what.contains("no key"), "{error}");
+    assert!(error.what.contains("has no \"links.third\""), "{error}");
+    let error = parse("\"link.first.delay\" = [\"1 ms\"]").unwrap_err();
+    assert!(error.what.contains("has no \"link\""), "{error}");
+    let error = parse("\"links.*.delay.mean\" = [\"1 ms\"]").unwrap_err();
+    assert!(
+        error.what.contains("has no \"links.*.delay.mean\""),
+        "{error}"
+    );
     let error = parse("\"links.first.delai\" = [\"1 ms\"]").unwrap_err();
     assert!(error.what.contains("unknown key"), "{error}");
     let error = parse("\"links.first.delay\" = \"1 ms\"").unwrap_err();
@@ -705,4 +712,29 @@ fn a_schedule_changes_the_rate() {
         + "[[schedule]]\nat = \"10 s\"\nlink = \"wire\"\nrate = \"500 kbit/s\"\n";
     let goodput = value(&measured(&text), "f.goodput");
     assert!((400.0..=500.0).contains(&goodput), "{goodput}");
+}
+
+/// A full disk is no fault of the stack, which is to be reported with the seed.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_capture_on_a_full_disk_names_its_place() {
+    let file = ScenarioFile::parse("x.toml", TWO_PATHS).unwrap();
+    let directory = std::env::temp_dir().join(format!("carrick-full-{}", std::process::id()));
+    let options = RunOptions {
+        reps: Some(1),
+        ..RunOptions::default()
+    };
+    let run = || file.run_captured(&options, &Silent, Some(&directory));
+    run().unwrap();
+    for entry in std::fs::read_dir(&directory).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/full", path).unwrap();
+    }
+    let failed = run();
+    std::fs::remove_dir_all(&directory).unwrap();
+    let Err(LabError::Capture(what)) = failed else {
+        panic!("{failed:?}");
+    };
+    assert!(what.contains(directory.to_str().unwrap()), "{what}");
 }

@@ -112,6 +112,25 @@ impl Node {
         places
     }
 
+    /// Returns the number of keys of a path, from its beginning, that exist.
+    pub(super) fn depth_of(&self, path: &[&str]) -> usize {
+        let Some((&key, rest)) = path.split_first() else {
+            return 0;
+        };
+        let of = |node: &Self| 1 + node.depth_of(rest);
+        match &self.value {
+            Value::Table(entries) => {
+                let matching = entries.iter().filter(|(name, _)| matches(key, name));
+                matching.map(|(_, node)| of(node)).max().unwrap_or(0)
+            }
+            Value::List(items) => {
+                let number = key.parse::<usize>().ok();
+                number.and_then(|n| items.get(n)).map_or(0, of)
+            }
+            _ => 0,
+        }
+    }
+
     fn replace_below(
         &mut self,
         path: &[&str],
