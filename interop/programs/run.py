@@ -388,6 +388,10 @@ def main():
         if not os.path.exists(path):
             print(f"programs: {path} is missing; build it with cargo build -p carrick-cli -p carrick-preload", file=sys.stderr)
             return 3
+    for command in ["ip", "nft"]:
+        if shutil.which(command) is None:
+            print(f"programs: {command} is missing; interop/install.sh installs what the programs need", file=sys.stderr)
+            return 3
     failed = 0
     for program in programs:
         for transport in TRANSPORTS:
