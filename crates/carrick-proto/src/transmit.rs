@@ -22,14 +22,19 @@ pub struct Transmit {
     /// decreased since the message was fragmented (RFC 9260, section 6.9). On IPv6 the host creates the
     /// fragments, of at most 1280 bytes, since the path MTU is unknown.
     pub may_fragment: bool,
-    /// The packet is a path MTU probe (RFC 8899). It must not be fragmented; if the host refuses its size,
-    /// call [`Endpoint::handle_refused_probe`](crate::Endpoint::handle_refused_probe).
+    /// The packet is a path MTU probe (RFC 8899). It must not be fragmented. If the host refuses its size, as that of any
+    /// other packet, call [`Endpoint::handle_oversized`](crate::Endpoint::handle_oversized).
     pub probe: bool,
     /// DSCP of the packets (RFC 2474), 0 to 63.
     pub dscp: u8,
 }
 
 impl Transmit {
+    /// Returns the packets in the bytes that were written for this transmit.
+    pub fn packets_in<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        bytes.chunks(self.segment_size.unwrap_or(bytes.len()).max(1))
+    }
+
     /// Returns the octet of DSCP and ECN field in the IP header: Type of Service of IPv4, Traffic Class of IPv6
     /// (RFC 2474, section 3; RFC 3168, section 5).
     pub const fn traffic_class(&self) -> u8 {

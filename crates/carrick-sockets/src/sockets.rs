@@ -378,22 +378,16 @@ impl Sockets {
         route_mtu: impl Fn(Option<IpAddr>, IpAddr) -> Option<usize>,
     ) {
         self.now = now;
-        let size = transmit.segment_size.unwrap_or(packets.len()).max(1);
+        let route = &transmit.route;
+        let mtu = route_mtu(route.local, route.remote);
         // Packets of several ports may be joined.
-        let numbers: BTreeSet<u16> = packets
-            .chunks(size)
-            .filter_map(|packet| Some(u16::from_be_bytes(*packet.first_chunk()?)))
-            .collect();
-        for number in numbers {
-            let found = self.find_port(number, transmit.route.local);
+        for packet in transmit.packets_in(packets) {
+            let number = packet.first_chunk().copied().map(u16::from_be_bytes);
+            let found = number.and_then(|number| self.find_port(number, route.local));
             let Some((id, port)) = found.and_then(|id| Some((id, self.ports.get_mut(&id)?))) else {
                 continue;
             };
-            if transmit.probe {
-                port.core.handle_refused_probe(now, transmit, packets);
-            } else {
-                limit_mtu(&mut port.core, now, transmit.route.remote, &route_mtu);
-            }
+            port.core.handle_oversized(now, transmit, packet, mtu);
             self.settle(id);
         }
     }
@@ -484,24 +478,5 @@ impl Sockets {
     /// Returns the addresses of the host.
     pub fn host_addresses(&self) -> &[IpAddr] {
         &self.config.addresses
-    }
-}
-
-/// Lowers the MTU of the paths to a peer address to that of the host's route.
-fn limit_mtu(
-    core: &mut Endpoint,
-    now: Time,
-    remote: IpAddr,
-    route_mtu: impl Fn(Option<IpAddr>, IpAddr) -> Option<usize>,
-) {
-    let ids: Vec<carrick_proto::AssociationId> = core.associations().collect();
-    for id in ids {
-        let paths: Vec<_> = core.paths(id).filter(|p| p.remote == remote).collect();
-        for path in paths {
-            if let Some(mtu) = route_mtu(path.local, remote).filter(|mtu| *mtu < path.mtu) {
-                // The path exists: it was listed just before.
-                let _ = core.set_path_mtu(now, id, path.id, mtu);
-            }
-        }
     }
 }

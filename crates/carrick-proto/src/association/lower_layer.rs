@@ -96,6 +96,14 @@ impl Association {
         }
     }
 
+    /// The host refused a packet, because it exceeds the MTU of the route. Another path to the address may use an
+    /// interface with a larger MTU.
+    pub(crate) fn limit_mtu_of(&mut self, route: &Route, mtu: usize, now: Time) {
+        if let Some(path) = self.paths.find_exactly(route) {
+            self.limit_mtu(path, mtu, now);
+        }
+    }
+
     /// The host refused a path MTU probe of this length. Another path to the address may use an interface
     /// with a larger MTU.
     pub(crate) fn on_probe_refused(&mut self, route: &Route, len: usize, now: Time) {

@@ -243,8 +243,16 @@ impl Association {
         if !self.paths.contains(id) {
             return Err(OperationError::UnknownPath);
         }
-        self.paths[id].limit_mtu(mtu, now);
+        self.limit_mtu(id, mtu, now);
         Ok(())
+    }
+
+    /// Limits the path MTU to one that this host knows. If that lowers it, data in flight is sent again: its packets were
+    /// refused, and only T3-rtx would find that.
+    pub(super) fn limit_mtu(&mut self, id: PathId, mtu: usize, now: Time) {
+        if self.paths[id].limit_mtu(mtu, now) {
+            self.resend_path(id, now);
+        }
     }
 
     /// CHANGE HEARTBEAT (section 11.1.9).

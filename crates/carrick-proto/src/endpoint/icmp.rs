@@ -40,9 +40,20 @@ pub struct IcmpInput<'a> {
 }
 
 impl Endpoint {
-    /// Processes the host's refusal to send a path MTU probe ([`Transmit::probe`]) that exceeds the MTU of
-    /// its interface. `packet` is the probe as [`Self::poll_transmit`] wrote it.
-    pub fn handle_refused_probe(&mut self, now: Time, transmit: &Transmit, packet: &[u8]) {
+    /// Processes the host's refusal to send a packet that exceeds the MTU of its interface. `packet` is one of those
+    /// that [`Self::poll_transmit`] wrote for `transmit`, and `route_mtu` the MTU of the route in bytes, if the host has
+    /// it.
+    ///
+    /// The search for the path MTU continues with other sizes after a refused probe ([`Transmit::probe`]). After any other
+    /// packet the path gets the MTU of the route, and what is in flight on it is sent again in smaller packets, as after an
+    /// ICMP message (RFC 9260, section 10, ICMP7).
+    pub fn handle_oversized(
+        &mut self,
+        now: Time,
+        transmit: &Transmit,
+        packet: &[u8],
+        route_mtu: Option<usize>,
+    ) {
         let Some(&[_, _, high, low, t0, t1, t2, t3]) = packet.first_chunk() else {
             return;
         };
@@ -58,7 +69,11 @@ impl Endpoint {
             return;
         };
         self.update_association(now, id, |association, _| {
-            association.on_probe_refused(route, packet.len(), now);
+            if transmit.probe {
+                association.on_probe_refused(route, packet.len(), now);
+            } else if let Some(mtu) = route_mtu {
+                association.limit_mtu_of(route, mtu, now);
+            }
         });
     }
 

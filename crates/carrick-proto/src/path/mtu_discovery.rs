@@ -762,12 +762,9 @@ impl Path {
     /// 10, ICMP7).
     pub(crate) fn on_packet_too_big(&mut self, mtu: usize, now: Time) -> PacketTooBig {
         let Some(discovery) = &mut self.discovery else {
-            if mtu < self.mtu {
-                self.set_mtu(mtu);
-            }
             return PacketTooBig {
                 plausible: true,
-                in_flight: false,
+                in_flight: mtu < self.mtu && self.set_mtu(mtu),
             };
         };
         let plausible = discovery.too_big(now, mtu);
@@ -777,14 +774,17 @@ impl Path {
         }
     }
 
-    /// Limits the MTU to a value that the driver knows.
-    pub(crate) fn limit_mtu(&mut self, mtu: usize, now: Time) {
+    /// Limits the MTU to a value that the driver knows. Returns whether it decreased.
+    #[must_use]
+    pub(crate) fn limit_mtu(&mut self, mtu: usize, now: Time) -> bool {
+        let before = self.mtu;
         if let Some(discovery) = &mut self.discovery {
             discovery.limit(now, mtu);
             self.use_discovered_mtu();
         } else {
             self.set_mtu(mtu);
         }
+        self.mtu < before
     }
 }
 

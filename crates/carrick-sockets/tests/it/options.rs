@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
-use carrick_proto::{AssociationConfig, Ecn, Route, Transmit};
+use bytes::Bytes;
+use carrick_proto::AssociationConfig;
 use carrick_sockets::ancillary::ControlMessage;
 use carrick_sockets::linux::*;
-use carrick_sockets::{Errno, Family, Readiness, Style};
+use carrick_sockets::{Errno, Family, OutgoingMessage, Readiness, Style};
 
 use crate::world::*;
 
@@ -667,25 +668,21 @@ fn the_mtu_of_a_route_concerns_all_its_ports() {
         address: at(B, PORT).into(),
         ..PaddrInfo::default()
     };
-    let mut packets = Vec::new();
-    for socket in &sockets[..2] {
-        let port = w.look(A).local_addresses(*socket).unwrap()[0].port();
-        packets.extend([&port.to_be_bytes()[..], &[0; 1470]].concat());
-    }
-    let transmit = Transmit {
-        route: Route {
-            local: None,
-            remote: ip(B, 0),
-            encapsulation: None,
-            ecn: Ecn::NotCapable,
-        },
-        len: packets.len(),
-        segment_size: Some(1472),
-        may_fragment: false,
-        probe: false,
-        dscp: 0,
-    };
     w.on(A, |s, now| {
+        for socket in &sockets[..2] {
+            let message = OutgoingMessage {
+                data: Bytes::from_static(&[0; 1400]),
+                ..OutgoingMessage::default()
+            };
+            s.sendmsg(now, *socket, &message).unwrap();
+        }
+        let (mut packets, mut last) = (Vec::new(), None);
+        while let Some(transmit) = s.poll_transmit(now, &mut packets) {
+            last = Some(transmit);
+        }
+        let mut transmit = last.unwrap();
+        transmit.segment_size = Some(packets.len() / 2);
+        transmit.len = packets.len();
         s.handle_oversized(now, &transmit, &packets, |_, _| Some(1300));
     });
     let mtus = sockets.map(|socket| {

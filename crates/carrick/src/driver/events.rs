@@ -194,14 +194,6 @@ impl Driver {
         }
     }
 
-    /// Lowers the path MTU after a packet to this address that is larger than the route's MTU.
-    pub(super) fn fit_to_route(&mut self, remote: IpAddr, now: Time) {
-        let ids: Vec<AssociationId> = self.core.associations().collect();
-        for id in ids {
-            self.fit_paths(id, |path| path.remote == remote, now);
-        }
-    }
-
     /// Limits the MTU of the chosen paths to that of the host's route, with path MTU discovery also that of its probes.
     fn fit_paths(&mut self, id: AssociationId, is_chosen: impl Fn(&PathStats) -> bool, now: Time) {
         if self.below.is_protected() {

@@ -35,7 +35,7 @@ use crate::close_report::ReportedEnds;
 use crate::command::{Command, Commands};
 use crate::config::Config;
 use crate::error::ConnectError;
-use crate::network::{Network, NetworkInput, TransmitOutcome};
+use crate::network::{Network, NetworkInput, TransmitOutcome, route_mtu};
 use crate::strays::StrayPackets;
 use crate::unread_memory::UnreadMemory;
 pub(crate) use backlog::{Backlog, WaitingAssociation, backlog};
@@ -283,13 +283,13 @@ impl Driver {
             if let Some(icmp) = sent.as_icmp(&transmit, bytes) {
                 self.core.handle_icmp(now, &icmp);
             }
-            if sent != TransmitOutcome::TooBig {
-                continue;
-            }
-            if transmit.probe {
-                self.core.handle_refused_probe(now, &transmit, bytes);
-            } else {
-                self.fit_to_route(transmit.route.remote, now);
+            if sent == TransmitOutcome::TooBig {
+                let route = &transmit.route;
+                let mtu = route_mtu(route.local, route.remote);
+                // Packets of several associations may be joined.
+                for packet in transmit.packets_in(bytes) {
+                    self.core.handle_oversized(now, &transmit, packet, mtu);
+                }
             }
         }
     }

@@ -89,7 +89,7 @@ fn a_probe_refused_by_the_host_fails_at_once() {
                 .cloned()
                 .collect();
             for probe in new.iter().skip(refused.len()) {
-                refuse(&mut w, probe, probe.route.local);
+                refuse(&mut w, probe, probe.route.local, None);
                 refused.push(probe.ip_len());
             }
         }
@@ -126,14 +126,14 @@ fn a_refused_probe_counts_on_its_path_only() {
     let before = [0, 1].map(|p| probes_sent(&w, a, p));
     let probe = pending(&w, 0);
     for gone in [None, Some(ip("10.9.9.9"))] {
-        refuse(&mut w, &probe, gone);
+        refuse(&mut w, &probe, gone, None);
         w.run(ms(100));
         assert_eq!([0, 1].map(|p| probes_sent(&w, a, p)), before);
     }
     // Probes of the second path, until its search is complete.
     for _ in 0..40 {
         let probe = pending(&w, 1);
-        refuse(&mut w, &probe, Some(probe.source()));
+        refuse(&mut w, &probe, Some(probe.source()), None);
         w.run(ms(100));
         if complete(&w)[1] {
             break;

@@ -72,21 +72,26 @@ pub(crate) fn data_in_flight(w: &mut World, a: AssociationId, bytes: usize) -> S
     (*sent.last().expect("data")).clone()
 }
 
-/// Refuses the probe from this address, as the host does.
-pub(crate) fn refuse(w: &mut World, probe: &SentPacket, local: Option<IpAddr>) {
+/// Refuses the packet from this address, as the host does, with the MTU of its route.
+pub(crate) fn refuse(
+    w: &mut World,
+    packet: &SentPacket,
+    local: Option<IpAddr>,
+    route_mtu: Option<usize>,
+) {
     let transmit = Transmit {
         route: Route {
             local,
-            ..probe.route
+            ..packet.route
         },
-        len: probe.bytes.len(),
+        len: packet.bytes.len(),
         segment_size: None,
         may_fragment: false,
-        probe: true,
+        probe: packet.probe,
         dscp: 0,
     };
     let now = w.now;
-    w.ends[0].handle_refused_probe(now, &transmit, &probe.bytes);
+    w.ends[0].handle_oversized(now, &transmit, &packet.bytes, route_mtu);
 }
 
 pub(crate) fn too_big(w: &mut World, about: &SentPacket, mtu: usize) -> bool {

@@ -128,3 +128,33 @@ fn a_reported_size_below_the_base_is_found_at_once() {
     too_big(&mut w, &probe, 1000);
     assert_eq!(mtu(&w, a), 1000);
 }
+
+/// RFC 9260, section 10, rule ICMP7
+#[test]
+fn refused_data_leaves_again_without_a_timer() {
+    for discovers in [true, false] {
+        for by_host in [true, false] {
+            let mut w = World::single_homed();
+            w.config.mtu.path_mtu_discovery = discovers.then(PathMtuDiscovery::default);
+            w.narrow(0, 1500);
+            let (a, b) = w.connect();
+            if discovers {
+                assert!(w.run_until(secs(120), |w| complete(w, a)));
+            }
+            w.clear_rules();
+            w.narrow(0, 1400);
+            let sent = data_in_flight(&mut w, a, 20_000);
+            assert!(sent.ip_len() > 1400);
+            if by_host {
+                let local = sent.route.local;
+                refuse(&mut w, &sent, local, Some(1400));
+            } else {
+                assert!(too_big(&mut w, &sent, 1400));
+            }
+            w.run(ms(900));
+            let case = format!("discovery {discovers}, by the host {by_host}");
+            assert!(mtu(&w, a) <= 1400, "{case}");
+            assert_eq!(w.receive_lengths(1, b), [20_000], "{case}");
+        }
+    }
+}
