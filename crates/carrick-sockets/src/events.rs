@@ -239,8 +239,11 @@ impl Sockets {
             if socket.queue.partial == Some(id) {
                 socket.queue.end_partial();
             }
-            let (stream, ssn) = (message.stream.0, message.ssn.map_or(0, |ssn| ssn.value()));
-            self.notify(id, notifications::partial_delivery_aborted(id, stream, ssn));
+            let (stream, number) = (message.stream.0, sequence_number(&message));
+            self.notify(
+                id,
+                notifications::partial_delivery_aborted(id, stream, number),
+            );
             return;
         }
         let peer = present(socket, association.peer);
@@ -252,7 +255,7 @@ impl Sockets {
         let is_end = matches!(message.part, MessagePart::Whole | MessagePart::Last);
         let data = DataItem {
             stream: message.stream.0,
-            ssn: message.ssn.map_or(0, |ssn| ssn.value()),
+            ssn: sequence_number(&message),
             ppid: message.ppid.0.to_be(),
             tsn: message.tsn.value(),
             is_unordered: message.ssn.is_none(),
@@ -581,6 +584,15 @@ impl Sockets {
         if queue.push_notification(id, peer, bytes, is_accepted, must) {
             self.raise(socket_id, Readiness::READABLE);
         }
+    }
+}
+
+/// Returns the number of a message as programs read it: its SSN, or with interleaving the lower half of its MID, also if
+/// the message is unordered (RFC 8260, section 4.1).
+fn sequence_number(message: &Message) -> u16 {
+    match message.mid {
+        Some(mid) => mid.value() as u16,
+        None => message.ssn.map_or(0, |ssn| ssn.value()),
     }
 }
 

@@ -14,8 +14,8 @@ use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 pub struct Message {
     /// Stream of the message.
     pub stream: StreamId,
-    /// Stream sequence number; `None` for an unordered message. With interleaving, the lower half of
-    /// the MID (RFC 8260, section 4.1).
+    /// Stream sequence number; `None` for an unordered message, also with interleaving. Of an ordered message with
+    /// interleaving it is the lower half of the MID (RFC 8260, section 4.1).
     pub ssn: Option<Ssn>,
     /// With interleaving, the message identifier among the ordered or the unordered messages of the
     /// stream (RFC 8260, section 2.1).

@@ -496,3 +496,32 @@ fn interleaved_messages_are_read_in_parts() {
         "{parts:?}"
     );
 }
+
+/// RFC 8260, section 4.1
+#[test]
+fn the_ssn_of_an_unordered_message_is_its_mid() {
+    let mut w = World::with(|config| {
+        config.association = AssociationConfig::default().with(|c| {
+            c.extensions.interleaving = true;
+        });
+    });
+    let (a, b) = w.pair();
+    w.set_int(B, b, (IPPROTO_SCTP, SCTP_RECVRCVINFO), 1)
+        .unwrap();
+    for _ in 0..3 {
+        let info = SndInfo {
+            flags: SCTP_UNORDERED as u16,
+            ..SndInfo::default()
+        };
+        let control = ControlMessage::sctp(SCTP_SNDINFO, info.encode());
+        assert_eq!(w.send_msg(A, a, None, b"message", &[control]), Ok(7));
+    }
+    w.run(ms(50));
+    let received = w.recv_all(B, b);
+    let info = received
+        .iter()
+        .map(|message| RcvInfo::read(&message.control[CMSG_HEADER..]).unwrap());
+    let numbers: Vec<(u16, u16)> = info.map(|info| (info.flags, info.ssn)).collect();
+    let unordered = SCTP_UNORDERED as u16;
+    assert_eq!(numbers, [(unordered, 0), (unordered, 1), (unordered, 2)]);
+}
