@@ -219,7 +219,7 @@ fn endpoint_counters(endpoints: &EndpointStats) -> [CounterValue; 10] {
 fn chunk_counters(
     associations: &AssociationCounters,
     endpoints: &EndpointStats,
-) -> [CounterValue; 12] {
+) -> [CounterValue; 13] {
     let ordered = |all: u64, unordered: u64| all.saturating_sub(unordered);
     [
         (
@@ -262,6 +262,11 @@ fn chunk_counters(
             "frag_usr_msgs",
             "Messages sent in several DATA chunks (sctpFragUsrMsgs)",
             endpoints.messages_fragmented,
+        ),
+        (
+            "retransmissions",
+            "DATA chunks sent again, tail loss probes included",
+            associations.retransmissions,
         ),
         (
             "timeout_retransmissions",

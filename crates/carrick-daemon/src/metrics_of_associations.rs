@@ -74,8 +74,8 @@ impl Families {
             gauges.get_or_create(&labels).set(bytes as i64);
         }
         let counters = &stats.counters;
-        let count = counters.timeout_retransmissions + counters.fast_retransmissions;
-        self.retransmissions.get_or_create(&labels).inc_by(count);
+        let retransmissions = self.retransmissions.get_or_create(&labels);
+        retransmissions.inc_by(counters.retransmissions);
     }
 
     fn add_path(&self, number: &str, stats: &AssociationStats, path: &PathStats) {

@@ -214,6 +214,8 @@ pub struct AssociationCounters {
     pub unordered_chunks_sent: u64,
     /// Bytes of user data sent for the first time.
     pub data_bytes_sent: u64,
+    /// DATA chunks sent again: after a timeout, by fast retransmit, by RACK and as tail loss probes.
+    pub retransmissions: u64,
     /// DATA chunks retransmitted after a timeout.
     pub timeout_retransmissions: u64,
     /// DATA chunks retransmitted after missing reports, or marked as lost by RACK.
@@ -281,7 +283,7 @@ pub struct AssociationCounters {
 portable_struct! {
     AssociationCounters {
         packets_sent, packets_received, encapsulation_changes, data_chunks_sent,
-        unordered_chunks_sent, data_bytes_sent, timeout_retransmissions,
+        unordered_chunks_sent, data_bytes_sent, retransmissions, timeout_retransmissions,
         fast_retransmissions, t3_expirations, tail_loss_probes, undone_reductions,
         data_chunks_received, unordered_chunks_received, out_of_sequence_chunks_received,
         data_bytes_received, duplicates_received,
@@ -301,6 +303,7 @@ impl core::ops::AddAssign for AssociationCounters {
             data_chunks_sent,
             unordered_chunks_sent,
             data_bytes_sent,
+            retransmissions,
             timeout_retransmissions,
             fast_retransmissions,
             t3_expirations,
@@ -339,6 +342,7 @@ impl core::ops::AddAssign for AssociationCounters {
         self.data_chunks_sent += data_chunks_sent;
         self.unordered_chunks_sent += unordered_chunks_sent;
         self.data_bytes_sent += data_bytes_sent;
+        self.retransmissions += retransmissions;
         self.timeout_retransmissions += timeout_retransmissions;
         self.fast_retransmissions += fast_retransmissions;
         self.t3_expirations += t3_expirations;

@@ -145,6 +145,8 @@ pub(super) struct MeasurementCost {
     pub(super) cpu_system: f64,
     /// The process ran another measurement at the same time, whose CPU time is included.
     pub(super) cpu_shared: bool,
+    /// Number of DATA chunks sent again.
+    pub(super) retransmissions: u64,
     /// Number of DATA chunks retransmitted after a timeout.
     pub(super) timeout_retransmissions: u64,
     /// Number of DATA chunks retransmitted after missing reports.
@@ -158,10 +160,6 @@ pub(super) struct MeasurementCost {
 impl MeasurementCost {
     pub(super) fn cpu(&self) -> f64 {
         self.cpu_user + self.cpu_system
-    }
-
-    pub(super) fn retransmissions(&self) -> u64 {
-        self.timeout_retransmissions + self.fast_retransmissions
     }
 }
 

@@ -103,7 +103,7 @@ impl Progress {
         let end = self.start.elapsed().as_secs_f64();
         let seconds = end - self.last;
         let counters = &stats.counters;
-        let retransmissions = counters.timeout_retransmissions + counters.fast_retransmissions;
+        let retransmissions = counters.retransmissions;
         let path = paths.iter().find(|p| Some(p.id) == stats.current);
         let interval = Interval {
             start: self.last,
@@ -390,7 +390,7 @@ impl Summary<'_> {
                     "[{test}] {name}: {}, received in {:.2} s, {} chunks retransmitted, {} dropped because the receive buffer was full\n",
                     direction.rate.text(),
                     direction.seconds,
-                    sender.retransmissions(),
+                    sender.retransmissions,
                     receiver.dropped_for_buffer
                 ));
             }

@@ -225,6 +225,7 @@ impl Session {
             cpu_user: cpu.user,
             cpu_system: cpu.system,
             cpu_shared: (self.shared)(),
+            retransmissions: counters.retransmissions,
             timeout_retransmissions: counters.timeout_retransmissions,
             fast_retransmissions: counters.fast_retransmissions,
             dropped_for_buffer: counters.dropped_for_buffer,

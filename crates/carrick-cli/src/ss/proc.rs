@@ -164,7 +164,7 @@ fn association(row: &Value, socket: Option<&Value>) -> String {
     let setting = |name: &str| number(&row["settings"][name]);
     let (interval, max_retrans) = (setting("hb_interval_ms"), setting("max_retrans"));
     let (send_buffer, receive_buffer) = (setting("send_buffer"), setting("receive_buffer"));
-    let retransmitted = counted("timeout_retransmissions") + counted("fast_retransmissions");
+    let retransmitted = counted("retransmissions");
     format!(
         "{identifier:08x} {handle:08x} {style:<3} {socket_state:<3} {state:<2} {:<4} {identifier:>4} {sent:>8} \
          {received:>8} {user:>7} {inode:>5} {port:<5} {peer_port:>5}  {local}<-> {remote}\t{:>8} {inbound:>5} \
@@ -267,7 +267,7 @@ mod tests {
             "stats": {
                 "primary": 0, "send_buffer_bytes": 11, "receive_buffer_bytes": 22,
                 "inbound_streams": 10, "outbound_streams": 12,
-                "counters": { "timeout_retransmissions": 4, "fast_retransmissions": 2 },
+                "counters": { "retransmissions": 6 },
             },
             "settings": {
                 "hb_interval_ms": 30_000, "max_retrans": 10, "send_buffer": 200_000, "receive_buffer": 100_000,

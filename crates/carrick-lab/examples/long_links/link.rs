@@ -96,8 +96,7 @@ impl LinkWorld<'_> {
         LinkOutcome {
             mbits: bytes as f64 * 8.0 / seconds as f64 / 1e6,
             timeouts: counters.t3_expirations as f64,
-            retransmissions: (counters.fast_retransmissions + counters.timeout_retransmissions)
-                as f64,
+            retransmissions: counters.retransmissions as f64,
         }
     }
 }

@@ -487,7 +487,7 @@ impl CellRun<'_> {
             endpoint.association_stats(session.state.id?)
         };
         let [sender, receiver] = [0, 1].map(|end| stats(end).map(|stats| stats.counters));
-        let resent = sender.map(|c| c.timeout_retransmissions + c.fast_retransmissions);
+        let resent = sender.map(|c| c.retransmissions);
         let host = self.model.flows[flow].ends[1];
         let into = |(link, own): (&LinkId, &Link)| {
             let directions = [Direction::Backward, Direction::Forward];

@@ -278,6 +278,7 @@ impl Sender {
             let recovery = cx.paths[chunk.path].recovery_mut();
             recovery.on_retransmission(index);
         }
+        cx.counters.other().retransmissions += 1;
         let first_in_packet = core::mem::take(&mut self.next_is_first);
         self.outstanding
             .retransmit(index, to, first_in_packet, cx.now, cx.paths);

@@ -130,7 +130,7 @@ impl Sockets {
             sacks_sent: counters.sacks_sent,
             packets_sent: counters.packets_sent,
             packets_received: counters.packets_received,
-            retransmitted_chunks: counters.timeout_retransmissions + counters.fast_retransmissions,
+            retransmitted_chunks: counters.retransmissions,
             out_of_sequence_tsns: counters.out_of_sequence_chunks_received,
             duplicates_received: counters.duplicates_received,
             gap_acks_received: counters.gap_ack_blocks_received,
