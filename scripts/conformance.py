@@ -8,6 +8,7 @@ The source of a test is a doc line above its `#[test]`, one line each if there a
     /// RFC 4960, appendix A
     /// draft-natarajan-tsvwg-sctp-nrsack, section 4
 
+A test of an erratum has its number behind the section: `RFC 9260, section 3.3.3, erratum 7148`.
 Text behind a colon is ignored. The source of a script under conformance/ is its first line, with the rule behind the colon:
 
     // RFC 9260, section 6.2: a SACK is delayed by no more than 200 ms.
@@ -93,6 +94,16 @@ TITLES = {
     "draft-natarajan-tsvwg-sctp-nrsack": "Non-Renegable Selective Acknowledgments",
 }
 
+# Verified errata of RFC 9260: the sections that they concern, and what they correct. An editorial one changes no rule and has no test.
+ERRATA = {
+    "7147": ("", "a quotation", "editorial"),
+    "7148": ("3.3.3", "an INIT ACK with an a_rwnd below 1500 ends the set-up in COOKIE-WAIT, with an ABORT, and is discarded silently in other states, as one without streams; the text had it "
+             "discarded with an ABORT and the state unchanged", "technical"),
+    "7387": ("5.2.4.1", "in the example of a restart, the COOKIE ECHO is protected by T1-cookie, not by T1-init", "technical"),
+    "7852": ("8.5", "the Verification Tag of a packet is validated before its chunks are processed or the state changes", "technical"),
+    "8402": ("5.1.6", "T1-init is the timer of INIT, and T1-cookie that of COOKIE ECHO", "technical"),
+}
+
 # How words of test names are written in sentences; others are left as they are.
 SPELLINGS = (
     "ACK ASCONF ASCONF-ACK AUTH CMT COOKIE-ACK COOKIE-ECHO CWR DF DTLS ECN ECNE ECT FORWARD-TSN HMAC HMACs HTNA I-DATA I-FORWARD-TSN "
@@ -114,11 +125,11 @@ LOWER_CASE = {"libcarrick", "libsctp", "smoltcp", "tshark"}
 
 SOURCE = re.compile(
     r"(?P<document>RFC \d+|draft-[\w-]+)(?:, (?:section (?P<section>\d+(?:\.\d+)*)|appendix (?P<appendix>[A-Z](?:\.\d+)*))"
-    r"(?:, rule (?P<rule>\w[\w ]*))?)?(?:[:.].*)?$"
+    r"(?:, rule (?P<rule>\w[\w ]*))?(?:, erratum (?P<erratum>\d+))?)?(?:[:.].*)?$"
 )
 TEST = re.compile(r"#\[(?:\w+::)?test\b")
 
-Test = collections.namedtuple("Test", "path line name rule")
+Test = collections.namedtuple("Test", "path line name rule erratum")
 Script = collections.namedtuple("Script", "path text")
 
 
@@ -147,7 +158,7 @@ def collect():
                 continue
             for match in sources(lines, at):
                 section = match["section"] or match["appendix"] or ""
-                found[match["document"]][section].append(Test(path, at, name, match["rule"] or ""))
+                found[match["document"]][section].append(Test(path, at, name, match["rule"] or "", match["erratum"] or ""))
     return found
 
 
@@ -215,6 +226,26 @@ def section_link(document, section):
     return f"[{label}]({page}#{kind}-{section})"
 
 
+def errata(found):
+    """Returns the lines of the section about errata of RFC 9260."""
+    tests = collections.defaultdict(dict)
+    for section in found["RFC 9260"].values():
+        for test in section:
+            if test.erratum:
+                tests[test.erratum][test.path, test.line] = f"[{sentence(test.name)}](../{test.path})"
+    unknown = sorted(set(tests) - set(ERRATA))
+    untested = sorted(n for n, (_, _, kind) in ERRATA.items() if kind == "technical" and n not in tests)
+    if unknown or untested:
+        sys.exit(f"errata of RFC 9260 without an entry: {unknown}, without a test: {untested}")
+    out = ["", "### Errata", "", "Verified errata of RFC 9260 apply as its text does.", "", "| erratum | section | correction | tests |", "|---|---|---|---|"]
+    for number, (section, text, kind) in ERRATA.items():
+        link = f"[{number}](https://www.rfc-editor.org/errata/eid{number})"
+        where = section_link("RFC 9260", section) if section else ""
+        shown = "<br>".join(tests[number].values()) or f"none: {kind}"
+        out.append(f"| {link} | {where} | {text} | {shown} |")
+    return out
+
+
 def page(found, scripts):
     documents = sorted(set(found) | set(scripts), key=document_order)
     tests = {(t.path, t.line) for sections in found.values() for all_tests in sections.values() for t in all_tests}
@@ -250,6 +281,8 @@ def page(found, scripts):
                 shown = [f"[{s.text}](../{s.path})" for s in scripts[document][section]]
                 row += f" {'<br>'.join(shown)} |"
             out.append(row)
+        if document == "RFC 9260":
+            out += errata(found)
     return "\n".join(out) + "\n"
 
 

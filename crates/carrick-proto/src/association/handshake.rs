@@ -299,21 +299,12 @@ impl Association {
                     .abort(route.for_reply(), dscp, header, true, |_| {});
                 self.close(CloseReason::AbortedByProtocol(cause), cx);
             }
-            // The packet is discarded and the state kept (section 3.3.3, a_rwnd).
-            InitFault::SmallWindow => {
-                let header = carrick_wire::CommonHeader {
-                    tag: init.tag,
-                    ..self.header()
-                };
-                let dscp = self.dscp(self.paths.find(route), route.remote);
-                cx.replies
-                    .abort(route.for_reply(), dscp, header, false, |causes| {
-                        causes.invalid_mandatory_parameter()
-                    });
+            // As erratum 7148 of RFC 9260 has it, also for the window.
+            InitFault::NoStreams | InitFault::SmallWindow => {
+                self.refuse(init.tag, route, cx, |causes| {
+                    causes.invalid_mandatory_parameter()
+                })
             }
-            InitFault::NoStreams => self.refuse(init.tag, route, cx, |causes| {
-                causes.invalid_mandatory_parameter()
-            }),
             InitFault::HostName(parameter) => self.refuse(init.tag, route, cx, |causes| {
                 causes.unresolvable_address(shortened(parameter))
             }),

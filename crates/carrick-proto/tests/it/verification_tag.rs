@@ -45,7 +45,7 @@ fn closed_by_peer(events: &[Event]) -> bool {
     )
 }
 
-/// RFC 9260, section 8.5
+/// RFC 9260, section 8.5, erratum 7852
 #[test]
 fn a_wrong_tag_is_discarded_silently() {
     for (number, kind) in KINDS.iter().enumerate() {

@@ -113,6 +113,8 @@ fn t1_init_doubles_until_max_init_retransmits() {
 }
 
 /// RFC 9260, section 5.1.4
+/// RFC 9260, section 5.1.6, erratum 8402
+/// RFC 9260, section 5.2.4.1, erratum 7387
 #[test]
 fn t1_cookie_ends_after_max_init_retransmits() {
     let mut w = World::single_homed();

@@ -78,20 +78,33 @@ fn an_init_ack_with_a_zero_tag_aborts_with_t_bit() {
     assert_eq!(w.ends[0].associations().count(), 0);
 }
 
-/// RFC 9260, section 3.3.3
+/// RFC 9260, section 3.3.3, erratum 7148
 #[test]
-fn an_init_ack_with_a_small_window_changes_nothing() {
+fn an_init_ack_with_a_small_window_ends_the_set_up() {
+    for (a_rwnd, expected) in [(1499, ChunkType::ABORT), (1500, ChunkType::COOKIE_ECHO)] {
+        let mut w = World::single_homed();
+        let mut peer = Puppet::new();
+        peer.begin_accept(&mut w);
+        peer.a_rwnd = a_rwnd;
+        let answers = peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
+        assert_eq!(answers[0].kinds(), [expected]);
+        assert_eq!(answers[0].tag(), peer.tag);
+        let is_open = expected == ChunkType::COOKIE_ECHO;
+        assert_eq!(w.ends[0].associations().count(), usize::from(is_open));
+    }
+}
+
+/// RFC 9260, section 5.2.3, erratum 7148
+#[test]
+fn a_late_init_ack_with_a_small_window_is_silent() {
     let mut w = World::single_homed();
-    let mut peer = Puppet::new();
-    let id = peer.begin_accept(&mut w);
+    let (mut peer, id) = Puppet::new().connect(&mut w);
     peer.a_rwnd = 1499;
-    let answers = peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
-    assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
-    assert_eq!(answers[0].tag(), peer.tag);
-    assert_eq!(state_name(&w.stats(0, id)), "CookieWait");
-    peer.a_rwnd = 1500;
-    let answers = peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
-    assert_eq!(answers[0].kinds(), [ChunkType::COOKIE_ECHO]);
+    assert!(
+        peer.answer_init(&mut w, |p| p.state_cookie(b"c"))
+            .is_empty()
+    );
+    assert_eq!(state_name(&w.stats(0, id)), "Established");
 }
 
 /// RFC 9260, section 5.1.2, rule B
