@@ -84,7 +84,7 @@ class Servers:
     def script_command(self, carrick, port, options, paths):
         """Returns the command that runs scripts against a port, from side a."""
         where = ["ip", "netns", "exec", self.network.namespace["a"]]
-        return [*where, carrick, "script", "--json", "--tolerance", TOLERANCE, "--peer", f"{address('b', 0)}:{port}", *options, *paths]
+        return [*where, carrick, "script", "--json", "--strict-end", "--tolerance", TOLERANCE, "--peer", f"{address('b', 0)}:{port}", *options, *paths]
 
 
 class ScriptLines:

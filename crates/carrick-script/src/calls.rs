@@ -11,6 +11,7 @@ use carrick_sockets::linux::{
 use carrick_sockets::{Errno, OutgoingMessage, Readiness, Received, SocketId, Sockets};
 
 use crate::compare::Difference;
+use crate::constants::error_number;
 use crate::model::{Call, CallResult, Expression, ExpressionKind, Position};
 use crate::run::{Descriptor, Runner};
 use crate::structs::{CallError, StructLayout, address, ip_address, number};
@@ -22,9 +23,9 @@ const O_RDWR: i64 = 2;
 /// Size of the buffer for ancillary data.
 const CONTROL_SIZE: usize = 1024;
 /// Limit of a message or buffer of a call in bytes.
-const MAX_BUFFER: i64 = 16 << 20;
+pub(crate) const MAX_BUFFER: i64 = 16 << 20;
 
-type Called<T> = Result<T, CallError>;
+pub(crate) type Called<T> = Result<T, CallError>;
 
 /// Result of a call.
 #[derive(Debug)]
@@ -42,9 +43,7 @@ impl CallResult {
             (Self::Any, _) => true,
             (Self::Number(expected), Ok(actual)) => *expected == actual,
             (Self::Number(expected), Err(_)) => *expected == -1,
-            (Self::Error(name), Err(error)) => {
-                name == error.name() || (name == "EWOULDBLOCK" && error == Errno::EAGAIN)
-            }
+            (Self::Error(name), Err(error)) => error_number(name) == Some(error.number().into()),
             (Self::Error(_), Ok(_)) => false,
         };
         let text = |result| match result {
@@ -64,11 +63,11 @@ impl CallResult {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the result of most calls")]
-fn done(result: Result<i64, Errno>) -> Called<CallOutcome> {
+pub(crate) fn done(result: Result<i64, Errno>) -> Called<CallOutcome> {
     Ok(CallOutcome::Done(result, None))
 }
 
-fn error<T>(value: &Expression, text: impl Into<String>) -> Called<T> {
+pub(crate) fn error<T>(value: &Expression, text: impl Into<String>) -> Called<T> {
     Err((value.position, text.into()))
 }
 
@@ -76,6 +75,14 @@ impl Runner<'_> {
     /// Performs a call. A call that waits is performed again later.
     pub(crate) fn call(&mut self, call: &Call) -> Called<CallOutcome> {
         let arguments = call.arguments.as_slice();
+        // A script that expects an error may use a descriptor that is not open.
+        if let Some(ExpressionKind::Number(fd)) = arguments.first().map(|first| &first.kind)
+            && matches!(call.result, CallResult::Error(_) | CallResult::Number(-1))
+            && call.name != "socket"
+            && !self.descriptors.contains_key(fd)
+        {
+            return done(Err(Errno::EBADF));
+        }
         match (call.name.as_str(), arguments) {
             ("socket", [domain, kind, protocol]) => self.socket(call, domain, kind, protocol),
             ("bind", [fd, local, _]) => {
@@ -107,7 +114,9 @@ impl Runner<'_> {
                 self.opened(call, socket)
             }
             ("fcntl", [fd, command, rest @ ..]) => self.fcntl(fd, command, rest.first()),
-            ("setsockopt", [fd, level, name, value, _]) => self.setsockopt(fd, level, name, value),
+            ("setsockopt", [fd, level, name, value, len]) => {
+                self.setsockopt(fd, (level, name), value, len)
+            }
             ("getsockopt", [fd, level, name, value, size]) => {
                 self.getsockopt(fd, (level, name), value, size)
             }
@@ -125,7 +134,32 @@ impl Runner<'_> {
                 self.descriptors.remove(&number(fd)?);
                 done(self.sockets.close(self.now, descriptor.socket).map(|_| 0))
             }
-            _ => self.call_with_message(call),
+            ("getsockname", [fd, name, _]) => {
+                let socket = self.descriptor(fd)?.socket;
+                let address = self.sockets.local_address(socket);
+                addresses_found(address.map(|address| (0, vec![address])), name)
+            }
+            ("getpeername", [fd, name, _]) => {
+                let socket = self.descriptor(fd)?.socket;
+                let address = self.sockets.peer_address(socket);
+                addresses_found(address.map(|address| (0, vec![address])), name)
+            }
+            ("sctp_getladdrs", [fd, _, list]) => {
+                let socket = self.descriptor(fd)?.socket;
+                let found = self.sockets.local_addresses(socket);
+                addresses_found(found.map(|list| (list.len() as i64, list)), list)
+            }
+            ("sctp_getpaddrs", [fd, association, list]) => {
+                let socket = self.descriptor(fd)?.socket;
+                let association = number(association)? as i32;
+                let found = self.sockets.peer_addresses(socket, association);
+                addresses_found(found.map(|list| (list.len() as i64, list)), list)
+            }
+            ("sctp_freepaddrs" | "sctp_freeladdrs", [_]) => done(Ok(0)),
+            _ => match self.vector_call(call) {
+                Some(outcome) => outcome,
+                None => self.call_with_message(call),
+            },
         }
     }
 
@@ -193,7 +227,7 @@ impl Runner<'_> {
         }
     }
 
-    fn descriptor(&self, fd: &Expression) -> Called<Descriptor> {
+    pub(crate) fn descriptor(&self, fd: &Expression) -> Called<Descriptor> {
         let number = number(fd)?;
         match self.descriptors.get(&number) {
             Some(descriptor) => Ok(*descriptor),
@@ -243,7 +277,7 @@ impl Runner<'_> {
         self.opened(call, socket)
     }
 
-    fn local_address(&self, value: &Expression) -> Called<SocketAddr> {
+    pub(crate) fn local_address(&self, value: &Expression) -> Called<SocketAddr> {
         if value.kind != ExpressionKind::Ellipsis {
             return address(value);
         }
@@ -256,7 +290,7 @@ impl Runner<'_> {
         Ok(SocketAddr::new(ip, options.bind_port))
     }
 
-    fn peer_address(&self, value: &Expression) -> Called<SocketAddr> {
+    pub(crate) fn peer_address(&self, value: &Expression) -> Called<SocketAddr> {
         if value.kind != ExpressionKind::Ellipsis {
             return address(value);
         }
@@ -264,7 +298,7 @@ impl Runner<'_> {
         Ok(SocketAddr::new(options.remote, options.connect_port))
     }
 
-    fn addresses(&self, value: &Expression) -> Called<Vec<SocketAddr>> {
+    pub(crate) fn addresses(&self, value: &Expression) -> Called<Vec<SocketAddr>> {
         match &value.kind {
             ExpressionKind::Array(list) => list.iter().map(|a| self.peer_address(a)).collect(),
             _ => Ok(vec![self.peer_address(value)?]),
@@ -282,15 +316,16 @@ impl Runner<'_> {
     fn connect(&mut self, fd: &Expression, peers: &[SocketAddr]) -> Called<CallOutcome> {
         let descriptor = self.descriptor(fd)?;
         let socket = descriptor.socket;
-        let started = self.sockets.connectx(self.now, socket, peers).map(|_| ());
-        if descriptor.is_non_blocking {
-            return done(started.and(Err(Errno::EINPROGRESS)));
-        }
-        match started {
-            Ok(()) | Err(Errno::EALREADY) => {}
-            // A call that waits is performed again.
-            Err(Errno::EISCONN) => return done(Ok(0)),
-            Err(error) => return done(Err(error)),
+        // A call that waits has begun the set-up before.
+        if !self.is_repeated {
+            let started = self.sockets.connectx(self.now, socket, peers).map(|_| ());
+            if descriptor.is_non_blocking {
+                return done(started.and(Err(Errno::EINPROGRESS)));
+            }
+            match started {
+                Ok(()) | Err(Errno::EALREADY) => {}
+                Err(error) => return done(Err(error)),
+            }
         }
         let level = self.sockets.readiness(socket).unwrap_or_default();
         if !level.intersects(Readiness::WRITABLE | Readiness::HANG_UP | Readiness::ERROR) {
@@ -358,13 +393,20 @@ impl Runner<'_> {
     fn setsockopt(
         &mut self,
         fd: &Expression,
-        level: &Expression,
-        name: &Expression,
+        (level, name): (&Expression, &Expression),
         value: &Expression,
+        len: &Expression,
     ) -> Called<CallOutcome> {
         let socket = self.descriptor(fd)?.socket;
         let option = (number(level)?, number(name)?);
-        let value = encode_option(option, value)?;
+        let mut value = encode_option(option, value)?;
+        if len.kind != ExpressionKind::Ellipsis {
+            // The C library passes as many bytes, the ones behind the value included.
+            match number(len)? {
+                len @ 0..=MAX_BUFFER => value.resize(len as usize, 0),
+                _ => return done(Err(Errno::EINVAL)),
+            }
+        }
         let option = (option.0 as i32, option.1 as i32);
         let result = self.sockets.setsockopt(self.now, socket, option, &value);
         done(result.map(i64::from))
@@ -379,10 +421,10 @@ impl Runner<'_> {
     ) -> Called<CallOutcome> {
         let socket = self.descriptor(fd)?.socket;
         let (level, name) = (number(level)?, number(name)?);
-        let buffer = match value.kind {
-            ExpressionKind::Ellipsis => vec![0; buffer_size(size)?],
-            _ => encode_option((level, name), value)?,
-        };
+        let mut buffer = encode_option((level, name), value)?;
+        if let Some(size) = buffer_size(size)? {
+            buffer.resize(size, 0);
+        }
         let option = (level as i32, name as i32);
         let bytes = match self.sockets.getsockopt(self.now, socket, option, &buffer) {
             Ok(bytes) => bytes,
@@ -403,7 +445,7 @@ impl Runner<'_> {
         Ok(CallOutcome::Done(Ok(0), difference))
     }
 
-    fn send(
+    pub(crate) fn send(
         &mut self,
         fd: &Expression,
         peer: Option<SocketAddr>,
@@ -426,7 +468,7 @@ impl Runner<'_> {
         }
     }
 
-    fn never_waits(descriptor: Descriptor, flags: Option<&Expression>) -> Called<bool> {
+    pub(crate) fn never_waits(descriptor: Descriptor, flags: Option<&Expression>) -> Called<bool> {
         let flags = flags.map(number).transpose()?.unwrap_or_default();
         Ok(descriptor.is_non_blocking || flags & i64::from(MSG_DONTWAIT) != 0)
     }
@@ -497,7 +539,7 @@ impl Runner<'_> {
     }
 
     /// Reads a message. `None`: the call waits.
-    fn receive(
+    pub(crate) fn receive(
         &mut self,
         fd: &Expression,
         len: i64,
@@ -553,26 +595,52 @@ impl Runner<'_> {
     }
 }
 
+/// Compares the addresses that a call returned beside its result.
+fn addresses_found(
+    found: Result<(i64, Vec<SocketAddr>), Errno>,
+    expected: &Expression,
+) -> Called<CallOutcome> {
+    let (result, mut found) = match found {
+        Ok(found) => found,
+        Err(error) => return done(Err(error)),
+    };
+    let expected = match &expected.kind {
+        ExpressionKind::Ellipsis => return done(Ok(result)),
+        ExpressionKind::Array(list) => list.as_slice(),
+        _ => std::slice::from_ref(expected),
+    };
+    let mut expected = expected.iter().map(address).collect::<Called<Vec<_>>>()?;
+    expected.sort_unstable();
+    found.sort_unstable();
+    let text = |list: &[SocketAddr]| {
+        let list: Vec<String> = list.iter().map(SocketAddr::to_string).collect();
+        list.join(", ")
+    };
+    let difference =
+        (expected != found).then(|| Difference::new("addresses", text(&expected), text(&found)));
+    Ok(CallOutcome::Done(Ok(result), difference))
+}
+
 /// Adds a difference to the result of a call.
-fn with(outcome: CallOutcome, difference: Option<Difference>) -> CallOutcome {
+pub(crate) fn with(outcome: CallOutcome, difference: Option<Difference>) -> CallOutcome {
     match outcome {
         CallOutcome::Done(result, found) => CallOutcome::Done(result, found.or(difference)),
         CallOutcome::Blocks => CallOutcome::Blocks,
     }
 }
 
-fn first<const N: usize>(differences: [Option<Difference>; N]) -> Option<Difference> {
+pub(crate) fn first<const N: usize>(differences: [Option<Difference>; N]) -> Option<Difference> {
     differences.into_iter().flatten().next()
 }
 
-fn fields(value: &Expression) -> Called<&[(String, Expression)]> {
+pub(crate) fn fields(value: &Expression) -> Called<&[(String, Expression)]> {
     match &value.kind {
         ExpressionKind::Struct(fields) => Ok(fields),
         _ => error(value, "expected a struct {...}"),
     }
 }
 
-fn elements(value: &Expression) -> Called<&[Expression]> {
+pub(crate) fn elements(value: &Expression) -> Called<&[Expression]> {
     match &value.kind {
         ExpressionKind::Array(list) => Ok(list),
         ExpressionKind::Ellipsis => Ok(&[]),
@@ -581,26 +649,30 @@ fn elements(value: &Expression) -> Called<&[Expression]> {
 }
 
 /// Returns base and length of `{..., 1000}` or `{iov_base=..., iov_len=1000}`.
-fn io_vector(value: &Expression) -> Called<(&Expression, &Expression)> {
+pub(crate) fn io_vector(value: &Expression) -> Called<(&Expression, &Expression)> {
     match fields(value)? {
         [(_, base), (_, len)] => Ok((base, len)),
         _ => error(value, "expected {DATA, LENGTH}"),
     }
 }
 
-fn buffer_size(size: &Expression) -> Called<usize> {
+/// Returns the size of a buffer, `None` for `...`.
+fn buffer_size(size: &Expression) -> Called<Option<usize>> {
     let size = match &size.kind {
         ExpressionKind::Array(list) => match list.as_slice() {
-            [size] => number(size)?,
+            [size] => size,
             _ => return error(size, "expected [SIZE]"),
         },
-        _ => number(size)?,
+        _ => size,
     };
-    Ok(size.clamp(0, MAX_BUFFER) as usize)
+    if size.kind == ExpressionKind::Ellipsis {
+        return Ok(None);
+    }
+    Ok(Some(number(size)?.clamp(0, MAX_BUFFER) as usize))
 }
 
 /// Returns the payload of a message: the text, or zeros.
-fn payload(data: &Expression, len: &Expression) -> Called<Bytes> {
+pub(crate) fn payload(data: &Expression, len: &Expression) -> Called<Bytes> {
     let count = number(len)?;
     if !(0..=MAX_BUFFER).contains(&count) {
         return error(len, format!("a message has 0 to {MAX_BUFFER} bytes"));
@@ -667,6 +739,14 @@ fn encode_option((level, name): (i64, i64), value: &Expression) -> Called<Vec<u8
             Some(layout) => layout.encode(value),
             None => error(value, "the option has no struct: expected [NUMBER]"),
         },
+        ExpressionKind::Text(text) => Ok(text.clone()),
+        ExpressionKind::Name(name) if name == "NULL" => Ok(Vec::new()),
+        // A buffer of the size that the option has.
+        ExpressionKind::Ellipsis => Ok(vec![
+            0;
+            StructLayout::of_option(level, name)
+                .map_or(4, |layout| layout.size())
+        ]),
         _ => error(value, "expected [NUMBER] or a struct {...}"),
     }
 }
@@ -704,7 +784,7 @@ fn compare_option(
     }
 }
 
-fn struct_difference((field, expected, actual): (String, String, String)) -> Difference {
+pub(crate) fn struct_difference((field, expected, actual): (String, String, String)) -> Difference {
     Difference {
         field,
         expected,
@@ -713,7 +793,7 @@ fn struct_difference((field, expected, actual): (String, String, String)) -> Dif
 }
 
 /// Compares what was read with the text or the notification of a script.
-fn received_data(
+pub(crate) fn received_data(
     received: Option<Result<Received, Errno>>,
     expected: &Expression,
 ) -> Called<CallOutcome> {
@@ -742,7 +822,10 @@ fn received_data(
     Ok(CallOutcome::Done(Ok(data.len() as i64), difference))
 }
 
-fn compare_address_of(expected: &Expression, received: &Received) -> Called<Option<Difference>> {
+pub(crate) fn compare_address_of(
+    expected: &Expression,
+    received: &Received,
+) -> Called<Option<Difference>> {
     if expected.kind == ExpressionKind::Ellipsis {
         return Ok(None);
     }
@@ -764,7 +847,10 @@ fn compare_address(
     }
 }
 
-fn compare_flags(expected: &Expression, received: &Received) -> Called<Option<Difference>> {
+pub(crate) fn compare_flags(
+    expected: &Expression,
+    received: &Received,
+) -> Called<Option<Difference>> {
     let expected = match &expected.kind {
         ExpressionKind::Ellipsis => return Ok(None),
         ExpressionKind::Array(list) => match list.as_slice() {

@@ -1,6 +1,6 @@
 //! Comparison of a packet of the stack with the expected one.
 
-use carrick_wire::{ChunkType, Packet, RawChunk};
+use carrick_wire::{COMMON_HEADER_LEN, ChunkType, Packet, RawChunk};
 
 use crate::codec::RawItem;
 use crate::learned::Learned;
@@ -19,7 +19,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    fn new(
+    pub(crate) fn new(
         field: impl Into<String>,
         expected: impl std::fmt::Display,
         actual: impl std::fmt::Display,
@@ -32,11 +32,21 @@ impl Difference {
     }
 }
 
+/// Order in which items are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ItemOrder {
+    /// Order of the script.
+    List,
+    /// None: items in any order are equal.
+    Set,
+}
+
 /// Compares a packet of the stack with the expected one, learns from it, and returns the first difference.
 pub(crate) fn compare(
     expected: &PacketSpec,
     ports: (u16, u16),
     packet: &Packet<'_>,
+    has_ordered_parameters: bool,
     learned: &mut Learned,
 ) -> Option<Difference> {
     let chunks: Vec<RawChunk<'_>> = packet.chunks().map_while(Result::ok).collect();
@@ -44,9 +54,20 @@ pub(crate) fn compare(
         learned.sent_init(expected.chunks.get(index), *chunk);
     }
     compare_header(expected, ports, packet, learned).or_else(|| {
+        if let Some(raw) = &expected.raw {
+            let sent = packet.bytes().get(COMMON_HEADER_LEN..).unwrap_or_default();
+            return (raw.as_slice() != sent).then(|| {
+                let [expected, sent] = [raw.clone(), sent.to_vec()].map(Value::Bytes);
+                Difference::new("bytes behind the common header", expected, sent)
+            });
+        }
         let actual: Vec<RawItem<'_>> = chunks.iter().map(RawItem::chunk).collect();
-        let items = &expected.chunks;
-        compare_items(("", ItemGroup::Chunk), (items, false), &actual, learned)
+        let mut comparison = Comparison {
+            has_ordered_parameters,
+            learned,
+        };
+        let items = (expected.chunks.as_slice(), false, ItemOrder::List);
+        comparison.items(("", ItemGroup::Chunk), items, &actual)
     })
 }
 
@@ -93,96 +114,175 @@ fn compare_header(
     None
 }
 
-/// Compares lists of items. `open` allows further actual ones between and behind the expected ones.
-fn compare_items(
-    (path, group): (&str, ItemGroup),
-    (expected, open): (&[Item], bool),
-    actual: &[RawItem<'_>],
-    learned: &mut Learned,
-) -> Option<Difference> {
-    let noun = group.noun();
-    let mut rest = actual;
-    for (index, item) in expected.iter().enumerate() {
-        let path = format!("{path}{noun} {}", index + 1);
-        let is_expected = |raw: &RawItem<'_>| item.code().is_none_or(|code| code == raw.code);
-        if open {
-            let skipped = rest.iter().position(is_expected).unwrap_or(rest.len());
-            rest = &rest[skipped..];
-        }
-        let Some((raw, behind)) = rest.split_first() else {
-            return Some(Difference::new(path, item.schema.name, "none"));
-        };
-        rest = behind;
-        if !is_expected(raw) {
-            let known = group.of_code(raw.code);
-            let actual = match known.code {
-                Some(_) => known.name.to_owned(),
-                None => format!("type {:#x}", raw.code),
-            };
-            return Some(Difference::new(path, item.schema.name, actual));
-        }
-        let decoded = raw.decode(item.schema, learned);
-        let path = format!("{path} ({})", item.schema.name);
-        if let Some(difference) = compare_item(&path, item, &decoded, raw, learned) {
-            return Some(difference);
-        }
-    }
-    let further = rest.first().filter(|_| !open)?;
-    let name = group.of_code(further.code).name;
-    let path = format!("{path}{noun} {}", expected.len() + 1);
-    Some(Difference::new(path, "none", name))
+/// Comparison of items, and what the run has learned.
+struct Comparison<'l> {
+    has_ordered_parameters: bool,
+    learned: &'l mut Learned,
 }
 
-fn compare_item(
-    path: &str,
-    expected: &Item,
-    actual: &Item,
-    raw: &RawItem<'_>,
-    learned: &mut Learned,
-) -> Option<Difference> {
-    for (index, value) in &expected.values {
-        let field = &expected.schema.fields[*index];
-        let path = format!("{path}, {}", field.key);
-        let Some(sent) = actual.value(*index) else {
-            return Some(Difference::new(path, value, "nothing: it is too short"));
-        };
-        if let (Value::Item(expected), Value::Item(sent)) = (value, sent) {
-            if expected.code() != sent.code() {
-                return Some(Difference::new(path, expected, sent));
-            }
-            // The header of the inner item precedes its value.
-            let inner = RawItem {
-                group: expected.schema.group,
-                code: sent.code().unwrap_or_default(),
-                flags: match sent.of_kind(FieldKind::Flags) {
-                    Some(Value::Number(flags)) => *flags as u8,
-                    _ => 0,
-                },
-                value: raw.value.get(4..).unwrap_or_default(),
+impl Comparison<'_> {
+    /// Compares lists of items. If the expected ones are open, further actual ones may be between and behind them.
+    fn items(
+        &mut self,
+        (path, group): (&str, ItemGroup),
+        (expected, is_open, order): (&[Item], bool, ItemOrder),
+        actual: &[RawItem<'_>],
+    ) -> Option<Difference> {
+        let noun = group.noun();
+        let mut rest = actual.to_vec();
+        for (index, item) in expected.iter().enumerate() {
+            let path = format!("{path}{noun} {}", index + 1);
+            let is_expected = |raw: &RawItem<'_>| item.code().is_none_or(|code| code == raw.code);
+            let found = match order {
+                ItemOrder::Set => self.position(item, &rest),
+                ItemOrder::List if is_open => rest.iter().position(is_expected),
+                ItemOrder::List => (!rest.is_empty()).then_some(0),
             };
-            let decoded = inner.decode(expected.schema, learned);
-            if let Some(found) = compare_item(&path, expected, &decoded, &inner, learned) {
-                return Some(found);
+            let Some(found) = found else {
+                return Some(Difference::new(path, item.schema.name, "none"));
+            };
+            if order == ItemOrder::List {
+                rest.drain(..found);
             }
-            continue;
+            let raw = rest.remove(if order == ItemOrder::List { 0 } else { found });
+            if !is_expected(&raw) {
+                let known = group.of_code(raw.code);
+                let actual = match known.code {
+                    Some(_) => known.name.to_owned(),
+                    None => format!("type {:#x}", raw.code),
+                };
+                return Some(Difference::new(path, item.schema.name, actual));
+            }
+            let decoded = raw.decode(item.schema, self.learned);
+            let path = format!("{path} ({})", item.schema.name);
+            if let Some(difference) = self.item(&path, item, &decoded, &raw) {
+                return Some(difference);
+            }
         }
-        if !matches(value, sent, learned) {
-            return Some(match value {
-                Value::Variable(name) => {
-                    let known = learned.variable(name).cloned().unwrap_or(Value::Any);
-                    Difference::new(path, known, sent)
-                }
-                _ => Difference::new(path, value, sent),
-            });
-        }
+        let further = rest.first().filter(|_| !is_open)?;
+        let name = group.of_code(further.code).name;
+        let path = format!("{path}{noun} {}", expected.len() + 1);
+        Some(Difference::new(path, "none", name))
     }
-    let group = expected.schema.list_group()?;
-    // The list follows the fields.
-    let fixed: usize = expected.schema.fields.iter().map(|f| width(f.kind)).sum();
-    let list = RawItem::list(group, raw.value.get(fixed..).unwrap_or_default());
-    let path = format!("{path}, ");
-    let items = (expected.items.as_slice(), expected.open);
-    compare_items((&path, group), items, &list, learned)
+
+    /// Returns the index of the actual item that is equal to the expected one, otherwise of the first with its type.
+    fn position(&self, expected: &Item, actual: &[RawItem<'_>]) -> Option<usize> {
+        let code = expected.code();
+        let is_same = |(_, raw): &(usize, &RawItem<'_>)| code.is_none_or(|code| code == raw.code);
+        let candidates: Vec<usize> = actual
+            .iter()
+            .enumerate()
+            .filter(is_same)
+            .map(|(at, _)| at)
+            .collect();
+        if candidates.len() < 2 {
+            return candidates.first().copied();
+        }
+        let is_equal = |at: &&usize| {
+            let raw = &actual[**at];
+            let mut learned = self.learned.clone();
+            let decoded = raw.decode(expected.schema, &learned);
+            let mut trial = Comparison {
+                has_ordered_parameters: self.has_ordered_parameters,
+                learned: &mut learned,
+            };
+            trial.item("", expected, &decoded, raw).is_none()
+        };
+        let equal = candidates.iter().find(is_equal);
+        equal.or(candidates.first()).copied()
+    }
+
+    fn item(
+        &mut self,
+        path: &str,
+        expected: &Item,
+        actual: &Item,
+        raw: &RawItem<'_>,
+    ) -> Option<Difference> {
+        for (index, value) in &expected.values {
+            let field = &expected.schema.fields[*index];
+            let path = format!("{path}, {}", field.key);
+            let Some(sent) = actual.value(*index) else {
+                let is_optional = matches!(
+                    field.kind,
+                    FieldKind::OptionalOwnTsn | FieldKind::OptionalPeerTsn
+                );
+                if is_optional && matches!(value, Value::Any) {
+                    continue;
+                }
+                return Some(Difference::new(path, value, "nothing: it is too short"));
+            };
+            if let (Value::Item(expected), Value::Item(sent)) = (value, sent) {
+                if expected
+                    .code()
+                    .is_some_and(|code| Some(code) != sent.code())
+                {
+                    return Some(Difference::new(path, expected, sent));
+                }
+                // The header of the inner item precedes its value.
+                let inner = RawItem {
+                    group: expected.schema.group,
+                    code: sent.code().unwrap_or_default(),
+                    flags: match sent.of_kind(FieldKind::Flags) {
+                        Some(Value::Number(flags)) => *flags as u8,
+                        _ => 0,
+                    },
+                    value: raw.value.get(4..).unwrap_or_default(),
+                    sender: raw.inner_sender(),
+                };
+                let decoded = inner.decode(expected.schema, self.learned);
+                if let Some(found) = self.item(&path, expected, &decoded, &inner) {
+                    return Some(found);
+                }
+                continue;
+            }
+            let is_same = match (value, sent) {
+                (Value::Numbers(a), Value::Numbers(b)) if self.is_set(field.kind) => {
+                    is_same_set(a, b)
+                }
+                _ => matches(value, sent, self.learned),
+            };
+            if !is_same {
+                return Some(match value {
+                    Value::Variable(name) => {
+                        let known = self.learned.variable(name).cloned().unwrap_or(Value::Any);
+                        Difference::new(path, known, sent)
+                    }
+                    _ => Difference::new(path, value, sent),
+                });
+            }
+        }
+        let group = expected.schema.list_group()?;
+        // The list follows the fields.
+        let fixed: usize = expected.schema.fields.iter().map(|f| width(f.kind)).sum();
+        let list = RawItem::list(
+            group,
+            raw.value.get(fixed..).unwrap_or_default(),
+            raw.sender,
+        );
+        let path = format!("{path}, ");
+        let is_init = expected.is_chunk("INIT") || expected.is_chunk("INIT_ACK");
+        let order = if is_init && !self.has_ordered_parameters {
+            ItemOrder::Set
+        } else {
+            ItemOrder::List
+        };
+        let items = (expected.items.as_slice(), expected.open, order);
+        self.items((&path, group), items, &list)
+    }
+
+    /// Returns whether the order of the types in a field has no meaning.
+    fn is_set(&self, kind: FieldKind) -> bool {
+        !self.has_ordered_parameters
+            && matches!(kind, FieldKind::ChunkTypes | FieldKind::ParameterTypes)
+    }
+}
+
+fn is_same_set(a: &[u64], b: &[u64]) -> bool {
+    let [mut a, mut b] = [a.to_vec(), b.to_vec()];
+    a.sort_unstable();
+    b.sort_unstable();
+    a == b
 }
 
 /// Length of a field before a list.
@@ -193,7 +293,9 @@ const fn width(kind: FieldKind) -> usize {
         | FieldKind::Tag
         | FieldKind::InitialTsn
         | FieldKind::OwnTsn
-        | FieldKind::PeerTsn => 4,
+        | FieldKind::PeerTsn
+        | FieldKind::OptionalOwnTsn
+        | FieldKind::OptionalPeerTsn => 4,
         _ => 0,
     }
 }
@@ -213,6 +315,7 @@ fn matches(expected: &Value, actual: &Value, learned: &mut Learned) -> bool {
         (Value::Bytes(a), Value::Bytes(b)) => a == b,
         (Value::Address(a), Value::Address(b)) => a == b,
         (Value::Pairs(a), Value::Pairs(b)) => a == b,
+        (Value::MessageIds(a), Value::MessageIds(b)) => a == b,
         (Value::Numbers(a), Value::Numbers(b)) => a == b,
         _ => false,
     }

@@ -131,6 +131,11 @@ impl Learned {
         tag.unwrap_or_default()
     }
 
+    /// Returns the tag of packets of the stack in the association; 0, that of an INIT, if there is none.
+    pub(crate) fn association_tag(&self) -> u32 {
+        self.peer_tag.unwrap_or_default()
+    }
+
     /// Learns from a packet to the stack.
     pub(crate) fn injected(&mut self, packet: &Packet<'_>) {
         self.last_injected_tag = packet.header().tag.0;

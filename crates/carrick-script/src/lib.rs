@@ -25,7 +25,10 @@ struct Readme;
 
 mod calls;
 mod codec;
+mod commands;
 mod compare;
+mod conditions;
+mod constants;
 mod learned;
 mod matching;
 mod model;
@@ -34,10 +37,11 @@ mod peer;
 mod run;
 mod schema;
 mod structs;
+mod vector_calls;
 
 pub use compare::Difference;
 pub use matching::{Failure, Frame};
-pub use model::{Position, Script};
+pub use model::{Note, Position, Script, System};
 pub use parser::SyntaxError;
 pub use peer::{PeerAction, PeerRun};
 pub use run::ScriptOutcome;

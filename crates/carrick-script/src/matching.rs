@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_netsim::pcapng::PacketDirection;
-use carrick_proto::Time;
+use carrick_proto::{Ecn, Route, Time};
 use carrick_wire::Packet;
 
 use crate::codec::build_packet;
 use crate::compare::{Difference, compare, describe};
 use crate::learned::Learned;
-use crate::model::{Event, PacketSpec, Position, Timing};
+use crate::model::{EcnSpec, Event, IcmpSpec, PacketSpec, Position, ScriptOptions, Timing, Value};
 
 /// Limit of the time that `*` waits for a packet.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
@@ -69,11 +69,19 @@ impl fmt::Display for Failure {
 #[derive(Debug)]
 struct SentPacket {
     time: Time,
-    source: IpAddr,
-    destination: IpAddr,
+    route: SentRoute,
     bytes: Bytes,
     /// Index of its frame.
     frame: usize,
+}
+
+/// Header of a packet of the stack below SCTP.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentRoute {
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+    /// UDP port of the peer, and ECN field; `None` if they are not known.
+    pub(crate) below: Option<(Option<u16>, Ecn)>,
 }
 
 /// Addresses and ports of a run, where packets of the script have none.
@@ -92,8 +100,7 @@ pub(crate) struct Endpoints {
 /// Packet to the stack.
 #[derive(Debug)]
 pub(crate) struct InjectedPacket {
-    pub(crate) source: IpAddr,
-    pub(crate) destination: IpAddr,
+    pub(crate) route: Route,
     pub(crate) bytes: Bytes,
 }
 
@@ -102,6 +109,8 @@ pub(crate) struct InjectedPacket {
 pub(crate) struct PacketMatcher {
     pub(crate) endpoints: Endpoints,
     pub(crate) tolerance: Duration,
+    /// Parameters of INIT and INIT ACK are compared in the order of the script.
+    has_ordered_parameters: bool,
     pub(crate) frames: Vec<Frame>,
     learned: Learned,
     sent: VecDeque<SentPacket>,
@@ -110,10 +119,11 @@ pub(crate) struct PacketMatcher {
 type Matched<T> = Result<T, Box<Failure>>;
 
 impl PacketMatcher {
-    pub(crate) fn new(endpoints: Endpoints, tolerance: Duration) -> Self {
+    pub(crate) fn new(endpoints: Endpoints, tolerance: Duration, options: &ScriptOptions) -> Self {
         Self {
             endpoints,
             tolerance,
+            has_ordered_parameters: options.has_ordered_parameters,
             frames: Vec::new(),
             learned: Learned::default(),
             sent: VecDeque::new(),
@@ -121,33 +131,26 @@ impl PacketMatcher {
     }
 
     /// Records a packet of the stack.
-    pub(crate) fn record_sent(
-        &mut self,
-        time: Time,
-        source: IpAddr,
-        destination: IpAddr,
-        bytes: Bytes,
-    ) {
+    pub(crate) fn record_sent(&mut self, time: Time, route: SentRoute, bytes: Bytes) {
         self.sent.push_back(SentPacket {
             time,
-            source,
-            destination,
+            route,
             bytes: bytes.clone(),
             frame: self.frames.len(),
         });
         self.frames.push(Frame {
             time: time.since(Time::ZERO),
             direction: PacketDirection::Outbound,
-            source,
-            destination,
+            source: route.source,
+            destination: route.destination,
             bytes,
             comment: None,
         });
     }
 
-    /// Returns whether no packet waits for its event.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.sent.is_empty()
+    /// Returns the number of packets that wait for their events.
+    pub(crate) fn waiting(&self) -> usize {
+        self.sent.len()
     }
 
     /// Checks that no packet was sent before an event at `time` that is not one of the stack.
@@ -161,13 +164,10 @@ impl PacketMatcher {
         }
     }
 
-    /// Checks that no packet remains after the last event.
-    pub(crate) fn check_end(&self, position: Position) -> Matched<()> {
-        if self.sent.is_empty() {
-            return Ok(());
-        }
+    /// Returns the failure by a packet that remains after the last event.
+    pub(crate) fn left_over(&self, position: Position) -> Option<Failure> {
         let text = "the stack sent a packet that is not expected after the last event";
-        Err(self.unexpected(position, text))
+        (!self.sent.is_empty()).then(|| *self.unexpected(position, text))
     }
 
     /// Returns the failure by the first packet that no event expects.
@@ -178,7 +178,11 @@ impl PacketMatcher {
             let text = Packet::parse(&packet.bytes)
                 .map_or_else(|e| e.to_string(), |p| describe(&p, None, &self.learned));
             let time = seconds(packet.time);
-            let (source, destination) = (packet.source, packet.destination);
+            let SentRoute {
+                source,
+                destination,
+                ..
+            } = packet.route;
             failure.actual = Some(format!("{time} > {source} > {destination}: {text}"));
         }
         failure
@@ -217,11 +221,16 @@ impl PacketMatcher {
             bytes: bytes.clone(),
             comment: Some(comment(event)),
         });
-        Ok(InjectedPacket {
-            source,
-            destination,
-            bytes,
-        })
+        let route = Route {
+            local: Some(destination),
+            remote: source,
+            encapsulation: spec.udp_ports.map(|(source, _)| source),
+            ecn: match spec.ecn {
+                Some(EcnSpec::Is(ecn)) => ecn,
+                _ => Ecn::NotCapable,
+            },
+        };
+        Ok(InjectedPacket { route, bytes })
     }
 
     /// Compares the first packet with the one that an event expects between two times; returns its time, `None` if
@@ -269,7 +278,7 @@ impl PacketMatcher {
         };
         failure.expected = Some(format!("{expected} > {spec}"));
         let addresses = match spec.addresses {
-            Some(_) => format!("{} > {}: ", sent.source, sent.destination),
+            Some(_) => format!("{} > {}: ", sent.route.source, sent.route.destination),
             None => String::new(),
         };
         failure.actual = Some(format!("{} > {addresses}{text}", seconds(sent.time)));
@@ -296,23 +305,64 @@ impl PacketMatcher {
         };
         let port = self.learned.port.unwrap_or(packet.header().source_port);
         let ports = (port, remote_port);
-        let difference = compare(spec, ports, &packet, &mut self.learned);
+        let is_ordered = self.has_ordered_parameters;
+        let difference = compare(spec, ports, &packet, is_ordered, &mut self.learned);
         self.learned.sent(&packet);
         let (source, destination) = spec.addresses.unwrap_or((local, remote));
         let addresses = [
-            ("source address", source, sent.source),
-            ("destination address", destination, sent.destination),
+            ("source address", source, sent.route.source),
+            ("destination address", destination, sent.route.destination),
         ];
         difference.or_else(|| {
             let mut addresses = addresses.into_iter();
-            let (field, expected, actual) = addresses.find(|(_, a, b)| a != b)?;
-            Some(Difference {
-                field: field.into(),
-                expected: expected.to_string(),
-                actual: actual.to_string(),
-            })
+            match addresses.find(|(_, a, b)| a != b) {
+                Some((field, a, b)) => Some(Difference::new(field, a, b)),
+                None => compare_below(spec, &sent.route),
+            }
         })
     }
+
+    /// Returns the first bytes of a packet of the stack, as an ICMP message quotes it, and its destination.
+    pub(crate) fn quoted(&self, icmp: &IcmpSpec) -> Result<(IpAddr, [u8; 8]), String> {
+        let learned = &self.learned;
+        let tag = match &icmp.tag {
+            Some(Value::Number(tag)) => *tag as u32,
+            Some(Value::Variable(name)) => match learned.variable(name) {
+                Some(Value::Number(tag)) => *tag as u32,
+                _ => return Err(format!("${name} has no number yet")),
+            },
+            _ => learned.association_tag(),
+        };
+        let port = learned.port.unwrap_or(self.endpoints.local_port);
+        let mut bytes = [0; 8];
+        bytes[..2].copy_from_slice(&port.to_be_bytes());
+        bytes[2..4].copy_from_slice(&self.endpoints.remote_port.to_be_bytes());
+        bytes[4..].copy_from_slice(&tag.to_be_bytes());
+        let remote = icmp
+            .addresses
+            .map_or(self.endpoints.remote, |(source, _)| source);
+        Ok((remote, bytes))
+    }
+}
+
+/// Compares UDP port and ECN field, which are only known without a network.
+fn compare_below(spec: &PacketSpec, route: &SentRoute) -> Option<Difference> {
+    let (port, ecn) = route.below?;
+    let name = |port: Option<u16>| port.map_or("none".into(), |port| port.to_string());
+    let expected = spec.udp_ports.map(|(_, destination)| destination);
+    if expected != port {
+        return Some(Difference::new("UDP port", name(expected), name(port)));
+    }
+    let is_same = match spec.ecn {
+        None => true,
+        Some(EcnSpec::Is(expected)) => expected == ecn,
+        Some(EcnSpec::Capable) => matches!(ecn, Ecn::Capable0 | Ecn::Capable1),
+    };
+    let expected = match spec.ecn {
+        Some(EcnSpec::Is(expected)) => format!("{expected:?}"),
+        _ => "Capable0 or Capable1".into(),
+    };
+    (!is_same).then(|| Difference::new("ECN field", expected, format!("{ecn:?}")))
 }
 
 /// Returns the failure of a packet that was not sent.

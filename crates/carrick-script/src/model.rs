@@ -1,8 +1,10 @@
 //! Script: options and events (see the documentation of the crate for the syntax).
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
+
+use carrick_proto::{Ecn, IcmpKind};
 
 use crate::schema::{FieldKind, ItemGroup, Schema};
 
@@ -21,11 +23,48 @@ impl fmt::Display for Position {
     }
 }
 
+/// System whose lines of a script are part of it (`#ifdef`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum System {
+    /// `#ifdef Linux`
+    #[default]
+    Linux,
+    /// `#ifdef FreeBSD`
+    FreeBsd,
+}
+
+impl System {
+    /// Returns the name of the system.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Linux => "Linux",
+            Self::FreeBsd => "FreeBSD",
+        }
+    }
+}
+
+/// Part of a script that has no effect here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Note {
+    /// Place in the script.
+    pub position: Position,
+    /// Reason in one line.
+    pub text: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.position, self.text)
+    }
+}
+
 /// Parsed script.
 #[derive(Clone, Debug)]
 pub struct Script {
     /// First line of the first comment: source and rule.
     pub title: String,
+    /// Options that have no effect.
+    pub(crate) notes: Vec<Note>,
     pub(crate) options: ScriptOptions,
     pub(crate) events: Vec<Event>,
 }
@@ -51,19 +90,34 @@ pub(crate) struct ScriptOptions {
     pub(crate) mtu: Option<usize>,
     pub(crate) seed: u8,
     pub(crate) profile: Profile,
+    /// Parameters of INIT and INIT ACK are compared in the order of the script.
+    pub(crate) has_ordered_parameters: bool,
+}
+
+impl ScriptOptions {
+    /// Addresses of packetdrill: of the stack, and of its peer.
+    pub(crate) const IPV4: (IpAddr, IpAddr) = (
+        IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1)),
+        IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    );
+    pub(crate) const IPV6: (IpAddr, IpAddr) = (
+        IpAddr::V6(Ipv6Addr::new(0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1)),
+        IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+    );
 }
 
 impl Default for ScriptOptions {
     fn default() -> Self {
         Self {
             tolerance: Duration::ZERO,
-            local: vec![[192, 0, 2, 1].into()],
-            remote: [192, 0, 2, 2].into(),
+            local: vec![Self::IPV4.0],
+            remote: Self::IPV4.1,
             bind_port: 8080,
             connect_port: 8080,
             mtu: None,
             seed: 1,
             profile: Profile::default(),
+            has_ordered_parameters: false,
         }
     }
 }
@@ -97,6 +151,30 @@ pub(crate) enum Action {
     /// A packet that the stack sends: `>`.
     Expect(PacketSpec),
     Call(Call),
+    /// An ICMP message to the stack.
+    Icmp(IcmpSpec),
+    /// Shell commands: a line in backticks.
+    Commands(String),
+}
+
+/// ECN field of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EcnSpec {
+    Is(Ecn),
+    /// ECT(0) or ECT(1).
+    Capable,
+}
+
+/// ICMP message to the stack about a packet that it sent.
+#[derive(Clone, Debug)]
+pub(crate) struct IcmpSpec {
+    pub(crate) kind: IcmpKind,
+    /// Source and destination address of the message.
+    pub(crate) addresses: Option<(IpAddr, IpAddr)>,
+    /// Verification tag of the quoted packet; that of the association if the script has none.
+    pub(crate) tag: Option<Value>,
+    /// UDP ports of the quoted packet.
+    pub(crate) udp_ports: Option<(u16, u16)>,
 }
 
 /// A packet of a script.
@@ -108,6 +186,11 @@ pub(crate) struct PacketSpec {
     pub(crate) source_port: Option<u16>,
     pub(crate) destination_port: Option<u16>,
     pub(crate) bad_crc32c: bool,
+    /// UDP ports of source and destination (RFC 6951).
+    pub(crate) udp_ports: Option<(u16, u16)>,
+    pub(crate) ecn: Option<EcnSpec>,
+    /// Bytes behind the common header, in place of chunks.
+    pub(crate) raw: Option<Vec<u8>>,
     pub(crate) chunks: Vec<Item>,
 }
 
@@ -175,6 +258,8 @@ pub(crate) enum Value {
     Bytes(Vec<u8>),
     Address(IpAddr),
     Pairs(Vec<(u16, u16)>),
+    /// Stream identifier, flags and MID.
+    MessageIds(Vec<(u16, u16, u32)>),
     Numbers(Vec<u64>),
     Item(Box<Item>),
 }
@@ -289,6 +374,13 @@ impl fmt::Display for Value {
                 let list: Vec<String> = pairs.iter().map(|(a, b)| format!("{a}:{b}")).collect();
                 write!(f, "[{}]", list.join(", "))
             }
+            Self::MessageIds(ids) => {
+                let list: Vec<String> = ids
+                    .iter()
+                    .map(|(stream, flags, mid)| format!("{{{stream}, {flags}, {mid}}}"))
+                    .collect();
+                write!(f, "[{}]", list.join(", "))
+            }
             Self::Numbers(numbers) => {
                 let list: Vec<String> = numbers.iter().map(u64::to_string).collect();
                 write!(f, "[{}]", list.join(", "))
@@ -302,6 +394,14 @@ impl fmt::Display for PacketSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((source, destination)) = self.addresses {
             write!(f, "{source} > {destination}: ")?;
+        }
+        match self.ecn {
+            None => {}
+            Some(EcnSpec::Capable) => f.write_str("(ect01) ")?,
+            Some(EcnSpec::Is(ecn)) => {
+                let name = ["noecn", "ect1", "ect0", "ce"][usize::from(ecn.bits())];
+                write!(f, "({name}) ")?;
+            }
         }
         f.write_str("sctp")?;
         let mut header = Vec::new();
@@ -319,6 +419,12 @@ impl fmt::Display for PacketSpec {
         }
         if !header.is_empty() {
             write!(f, "({})", header.join(", "))?;
+        }
+        if let Some((source, destination)) = self.udp_ports {
+            write!(f, "/udp({source} > {destination})")?;
+        }
+        if let Some(raw) = &self.raw {
+            return write!(f, ": {}", Value::Bytes(raw.clone()));
         }
         let chunks: Vec<String> = self.chunks.iter().map(Item::to_string).collect();
         write!(f, ": {}", chunks.join("; "))

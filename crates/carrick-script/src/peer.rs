@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carrick_proto::Time;
 
-use crate::matching::{Endpoints, Failure, PacketMatcher, missing, window};
+use crate::matching::{Endpoints, Failure, PacketMatcher, SentRoute, missing, window};
 use crate::model::{Action, Event, Item, PacketSpec, Position, Script};
 use crate::run::ScriptOutcome;
 use crate::schema::ItemGroup;
@@ -46,7 +46,7 @@ pub enum PeerAction {
     /// Wait for a packet, at most until this time since the beginning.
     WaitUntil(Duration),
     /// The run has ended.
-    Finished(ScriptOutcome),
+    Finished(Box<ScriptOutcome>),
 }
 
 impl<'s> PeerRun<'s> {
@@ -80,6 +80,22 @@ impl<'s> PeerRun<'s> {
                         "line {line}: the other stack is reached at one address"
                     ));
                 }
+                Action::Commands(text) => {
+                    return Err(format!(
+                        "line {line}: `{text}` is a command of the other host"
+                    ));
+                }
+                Action::Inject(packet) | Action::Expect(packet) if packet.udp_ports.is_some() => {
+                    return Err(format!(
+                        "line {line}: the UDP ports are those of the command line"
+                    ));
+                }
+                Action::Inject(packet) if packet.ecn.is_some() => {
+                    return Err(format!("line {line}: packets have no ECN field here"));
+                }
+                Action::Icmp(_) => {
+                    return Err(format!("line {line}: no ICMP messages are sent"));
+                }
                 Action::Inject(_) | Action::Expect(_) => {}
             }
         }
@@ -96,7 +112,7 @@ impl<'s> PeerRun<'s> {
         let tolerance = tolerance.max(options.tolerance);
         Ok(Self {
             script,
-            matcher: PacketMatcher::new(endpoints, tolerance),
+            matcher: PacketMatcher::new(endpoints, tolerance, options),
             next: 0,
             last: Time::ZERO,
         })
@@ -105,8 +121,12 @@ impl<'s> PeerRun<'s> {
     /// Records a packet of the stack. `now` is the time since the beginning.
     pub fn handle_packet(&mut self, now: Duration, bytes: Bytes) {
         let Endpoints { local, remote, .. } = self.matcher.endpoints;
-        self.matcher
-            .record_sent(Time::ZERO + now, local, remote, bytes);
+        let route = SentRoute {
+            source: local,
+            destination: remote,
+            below: None,
+        };
+        self.matcher.record_sent(Time::ZERO + now, route, bytes);
     }
 
     /// Returns what to do at `now`, the time since the beginning.
@@ -114,10 +134,7 @@ impl<'s> PeerRun<'s> {
         let now = Time::ZERO + now;
         loop {
             let Some(event) = self.script.events.get(self.next) else {
-                let last = self.script.events.last();
-                let position = last.map_or_else(Position::default, |event| event.position);
-                let checked = self.matcher.check_end(position);
-                return self.finished(now, checked.err());
+                return self.finished(now, None);
             };
             match self.perform(now, event) {
                 Ok(Some(action)) => return action,
@@ -132,7 +149,9 @@ impl<'s> PeerRun<'s> {
         let window = window(event.timing, self.last);
         match &event.action {
             // Its time is that of the events behind it.
-            Action::Call(_) => self.last = self.last.max(window.0),
+            Action::Call(_) | Action::Commands(_) | Action::Icmp(_) => {
+                self.last = self.last.max(window.0);
+            }
             Action::Expect(packet) => {
                 if let Some(time) = self.matcher.expect(event, packet, window)? {
                     self.last = time;
@@ -160,11 +179,16 @@ impl<'s> PeerRun<'s> {
     }
 
     fn finished(&mut self, now: Time, failure: Option<Box<Failure>>) -> PeerAction {
-        PeerAction::Finished(ScriptOutcome {
+        let last = self.script.events.last();
+        let position = last.map_or_else(Position::default, |event| event.position);
+        let unexpected = self.matcher.left_over(position);
+        PeerAction::Finished(Box::new(ScriptOutcome {
+            unexpected: unexpected.filter(|_| failure.is_none()),
             failure: failure.map(|failure| *failure),
             frames: std::mem::take(&mut self.matcher.frames),
+            notes: self.script.notes.clone(),
             duration: now.since(Time::ZERO),
-        })
+        }))
     }
 
     /// Returns an ABORT for the association that a script has left.

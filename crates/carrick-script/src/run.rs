@@ -5,25 +5,37 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_proto::{AssociationConfig, Route, Time};
+use carrick_proto::{AssociationConfig, IcmpInput, Time};
 use carrick_sockets::{Config, SocketId, Sockets};
 
 use crate::calls::CallOutcome;
+use crate::commands::{Command, SettingEffect, apply, commands};
 use crate::matching::{
-    Endpoints, Failure, Frame, PacketMatcher, failure, missing, seconds, window,
+    Endpoints, Failure, Frame, PacketMatcher, SentRoute, failure, missing, seconds, window,
 };
-use crate::model::{Action, Call, Event, PacketSpec, Position, Profile, Script, Timing};
+use crate::model::{
+    Action, Call, Event, IcmpSpec, Note, PacketSpec, Position, Profile, Script, Timing,
+};
 
 /// Limit of timeouts at one moment; more mean that the stack makes no progress.
 const MAX_TIMEOUTS: usize = 10_000;
+/// Limit of the moments of a run at which timers expire.
+const MAX_MOMENTS: usize = 200_000;
+/// Limit of the packets of the stack that wait for their events.
+const MAX_WAITING: usize = 50_000;
 
 /// Result of a run.
 #[derive(Clone, Debug)]
 pub struct ScriptOutcome {
     /// First failure, `None` if the stack did as the script expects.
     pub failure: Option<Failure>,
+    /// First packet that the stack sent up to the time of the last event, and that no event expects. The script passes
+    /// nevertheless, as with packetdrill.
+    pub unexpected: Option<Failure>,
     /// Packets in both directions, in their order.
     pub frames: Vec<Frame>,
+    /// Options and commands of the script that had no effect.
+    pub notes: Vec<Note>,
     /// Virtual time from the beginning to the last event.
     pub duration: Duration,
 }
@@ -51,6 +63,13 @@ pub(crate) struct Runner<'s> {
     pub(crate) descriptors: BTreeMap<i64, Descriptor>,
     matcher: PacketMatcher,
     blocked: Vec<BlockedCall<'s>>,
+    /// The call that is performed has been waiting.
+    pub(crate) is_repeated: bool,
+    /// Parameters of future associations that the script has set.
+    association: AssociationConfig,
+    notes: Vec<Note>,
+    /// Number of moments at which timers expired.
+    moments: usize,
 }
 
 type Step = Result<(), Box<Failure>>;
@@ -59,12 +78,16 @@ impl Script {
     /// Runs the script against a new set of sockets.
     pub fn run(&self) -> ScriptOutcome {
         let first = self.events[0].position;
-        let sockets = match Sockets::new(self.config()) {
+        let config = self.config();
+        let association = config.association.clone();
+        let sockets = match Sockets::new(config) {
             Ok(sockets) => sockets,
             Err(error) => {
                 return ScriptOutcome {
                     failure: Some(failure(first, Time::ZERO, error.to_string())),
+                    unexpected: None,
                     frames: Vec::new(),
+                    notes: Vec::new(),
                     duration: Duration::ZERO,
                 };
             }
@@ -81,14 +104,21 @@ impl Script {
             sockets,
             now: Time::ZERO,
             descriptors: BTreeMap::new(),
-            matcher: PacketMatcher::new(endpoints, options.tolerance),
+            matcher: PacketMatcher::new(endpoints, options.tolerance, options),
             blocked: Vec::new(),
+            is_repeated: false,
+            association,
+            notes: self.notes.clone(),
+            moments: 0,
         };
         let result = runner.run();
+        let unexpected = runner.matcher.left_over(runner.last_position());
         ScriptOutcome {
+            unexpected: unexpected.filter(|_| result.is_ok()),
             failure: result.err().map(|failure| *failure),
             duration: runner.now.since(Time::ZERO),
             frames: runner.matcher.frames,
+            notes: runner.notes,
         }
     }
 
@@ -132,8 +162,55 @@ impl<'s> Runner<'s> {
                 self.advance_to(event, window.0)?;
                 self.begin_call(event, call)?;
             }
+            Action::Icmp(icmp) => {
+                self.advance_to(event, window.0)?;
+                self.inject_icmp(event, icmp)?;
+            }
+            Action::Commands(text) => {
+                self.advance_to(event, window.0)?;
+                self.perform_commands(event, text)?;
+            }
         }
         Ok(self.now)
+    }
+
+    /// Changes the parameters that commands set, and notes all other commands.
+    fn perform_commands(&mut self, event: &Event, text: &str) -> Step {
+        let position = event.position;
+        for command in commands(text) {
+            let note = match command {
+                Command::Other(command) => format!("not run: `{command}`"),
+                Command::Setting(name, value) => match self.set_parameter(name, value) {
+                    Ok(None) => continue,
+                    Ok(Some(note)) => note,
+                    Err(error) => return Err(self.fail(position, error)),
+                },
+            };
+            self.notes.push(Note {
+                position,
+                text: note,
+            });
+        }
+        Ok(())
+    }
+
+    /// Applies a setting; returns the reason if it has no effect.
+    fn set_parameter(&mut self, name: &str, value: &str) -> Result<Option<String>, String> {
+        match apply(&mut self.association, name, value) {
+            SettingEffect::Set => {}
+            SettingEffect::NoParameter => {
+                return Ok(Some(format!("{name}: no parameter of this stack")));
+            }
+            SettingEffect::WrongValue => {
+                return Err(format!("{name}={value}: expected a number"));
+            }
+        }
+        // A later setting may complete this one.
+        let association = self.association.clone();
+        let result = self.sockets.set_default_association(association);
+        Ok(result
+            .err()
+            .map(|error| format!("{name}={value} is not in force: {error}")))
     }
 
     /// Runs the stack up to the time of an event of the script.
@@ -147,6 +224,7 @@ impl<'s> Runner<'s> {
         }
         while self.sockets.poll_timeout().is_some_and(|next| next <= time) {
             self.timeout()?;
+            self.matcher.check_before(event.position, time)?;
         }
         self.now = time;
         self.matcher.check_before(event.position, time)
@@ -158,6 +236,13 @@ impl<'s> Runner<'s> {
             return Ok(());
         };
         self.now = self.now.max(next);
+        self.moments += 1;
+        if self.moments > MAX_MOMENTS || self.matcher.waiting() > MAX_WAITING {
+            let error = format!(
+                "more than {MAX_MOMENTS} timers or {MAX_WAITING} packets of the stack between the events"
+            );
+            return Err(self.fail(self.last_position(), error));
+        }
         for _ in 0..MAX_TIMEOUTS {
             self.sockets.handle_timeout(self.now);
             self.settle()?;
@@ -193,8 +278,12 @@ impl<'s> Runner<'s> {
                 let is_family = |ip: &&IpAddr| ip.is_ipv4() == destination.is_ipv4();
                 let host = self.script.options.local.iter().find(is_family).copied();
                 let source = transmit.route.local.or(host).unwrap_or(destination);
-                self.matcher
-                    .record_sent(self.now, source, destination, bytes);
+                let route = SentRoute {
+                    source,
+                    destination,
+                    below: Some((transmit.route.encapsulation, transmit.route.ecn)),
+                };
+                self.matcher.record_sent(self.now, route, bytes);
             }
             buffer.clear();
         }
@@ -204,14 +293,27 @@ impl<'s> Runner<'s> {
 
     fn inject(&mut self, event: &'s Event, spec: &PacketSpec) -> Step {
         let packet = self.matcher.inject(self.now, event, spec)?;
-        let route = Route::plain(packet.destination, packet.source);
-        self.sockets.handle_datagram(self.now, &route, packet.bytes);
+        self.sockets
+            .handle_datagram(self.now, &packet.route, packet.bytes);
+        self.settle()
+    }
+
+    fn inject_icmp(&mut self, event: &'s Event, icmp: &IcmpSpec) -> Step {
+        let quoted = self.matcher.quoted(icmp);
+        let (remote, quoted) = quoted.map_err(|error| self.fail(event.position, error))?;
+        let input = IcmpInput {
+            kind: icmp.kind,
+            remote,
+            encapsulation: icmp.udp_ports.map(|(_, destination)| destination),
+            quoted: &quoted,
+        };
+        self.sockets.handle_icmp(self.now, &input);
         self.settle()
     }
 
     fn expect(&mut self, event: &'s Event, spec: &PacketSpec, window: (Time, Time)) -> Step {
         let latest = window.1 + self.matcher.tolerance;
-        while self.matcher.is_empty() {
+        while self.matcher.waiting() == 0 {
             if self.sockets.poll_timeout().is_none_or(|next| next > latest) {
                 if event.timing != Timing::Any {
                     self.now = self.now.max(window.1);
@@ -279,7 +381,9 @@ impl<'s> Runner<'s> {
     /// Tries the calls that block once more.
     fn continue_calls(&mut self) -> Step {
         for blocked in std::mem::take(&mut self.blocked) {
+            self.is_repeated = true;
             let outcome = self.call(blocked.call);
+            self.is_repeated = false;
             if let Ok(CallOutcome::Blocks) = outcome {
                 self.blocked.push(blocked);
                 continue;
@@ -329,8 +433,7 @@ impl<'s> Runner<'s> {
             let _ = next;
             self.timeout()?;
         }
-        self.check_blocked()?;
-        self.matcher.check_end(self.last_position())
+        self.check_blocked()
     }
 
     fn last_position(&self) -> Position {

@@ -40,14 +40,26 @@ pub(crate) enum FieldKind {
     OwnTsn,
     /// TSN of the receiver of the packet.
     PeerTsn,
+    /// As [`FieldKind::OwnTsn`], but absent if a script has none.
+    OptionalOwnTsn,
+    /// As [`FieldKind::PeerTsn`], but absent if a script has none.
+    OptionalPeerTsn,
     /// Two bytes that are zero and have no name.
     Reserved,
     /// Gap Ack Blocks, before them the two counts of a SACK, and behind them its duplicate TSNs.
     Gaps,
-    /// Duplicate TSNs, which [`FieldKind::Gaps`] encodes.
+    /// Gap Ack Blocks of an NR-SACK, before them the three counts and two reserved bytes.
+    RenegableGaps,
+    /// Non-renegable Gap Ack Blocks behind [`FieldKind::RenegableGaps`].
+    NonRenegableGaps,
+    /// Duplicate TSNs behind the blocks.
     Duplicates,
     /// Pairs of 16 bits up to the end.
     Pairs,
+    /// Stream identifier, flags and MID up to the end.
+    MessageIds,
+    /// Numbers of 16 bits up to the end.
+    U16List,
     /// Parameter types up to the end.
     ParameterTypes,
     /// Parameter types with their count of 32 bits.
@@ -113,9 +125,15 @@ schemas! { Chunk, CHUNKS:
     "ECNE" = Some(12), [] { "flgs": Flags, "len": Length, "tsn": PeerTsn } None;
     "CWR" = Some(13), [] { "flgs": Flags, "len": Length, "tsn": OwnTsn } None;
     "SHUTDOWN_COMPLETE" = Some(14), [('T', 1)] { "flgs": Flags, "len": Length } None;
-    "I-DATA" = Some(64), [('I', 8) ('U', 4) ('B', 2) ('E', 1)] { "flgs": Flags, "len": Length, "tsn": OwnTsn, "sid": U16, "res": U16, "mid": U32, "ppid": U32, "val": Bytes } None;
+    "AUTH" = Some(15), [] { "flgs": Flags, "len": Length, "keyid": U16, "hmacid": U16, "val": Bytes } None;
+    "NR_SACK" = Some(16), [] { "flgs": Flags, "len": Length, "cum_tsn": PeerTsn, "a_rwnd": U32, "gaps": RenegableGaps, "nr_gaps": NonRenegableGaps, "dups": Duplicates } None;
+    "I_DATA" = Some(64), [('I', 8) ('U', 4) ('B', 2) ('E', 1)] { "flgs": Flags, "len": Length, "tsn": OwnTsn, "sid": U16, "res": U16, "mid": U32, "ppid": U32, "val": Bytes } None;
+    "ASCONF_ACK" = Some(128), [] { "flgs": Flags, "len": Length, "serial": PeerTsn } Parameters;
+    "RECONFIG" = Some(130), [] { "flgs": Flags, "len": Length } Parameters;
     "PAD" = Some(132), [] { "flgs": Flags, "len": Length, "val": Bytes } None;
     "FORWARD_TSN" = Some(192), [] { "flgs": Flags, "len": Length, "cum_tsn": OwnTsn, "ids": Pairs } None;
+    "ASCONF" = Some(193), [] { "flgs": Flags, "len": Length, "serial": OwnTsn } Parameters;
+    "I_FORWARD_TSN" = Some(194), [] { "flgs": Flags, "len": Length, "cum_tsn": OwnTsn, "ids": MessageIds } None;
     "CHUNK" = None, [] { "type": Code, "flgs": Flags, "len": Length, "val": Bytes } None;
 }
 
@@ -128,9 +146,26 @@ schemas! { Parameter, PARAMETERS:
     "COOKIE_PRESERVATIVE" = Some(9), [] { "len": Length, "incr": U32 } None;
     "HOSTNAME_ADDRESS" = Some(11), [] { "len": Length, "addr": Bytes } None;
     "SUPPORTED_ADDRESS_TYPES" = Some(12), [] { "len": Length, "types": ParameterTypes } None;
+    "OUTGOING_SSN_RESET" = Some(13), [] { "len": Length, "req_sn": OwnTsn, "resp_sn": PeerTsn, "last_tsn": OwnTsn, "sids": U16List } None;
+    "INCOMING_SSN_RESET" = Some(14), [] { "len": Length, "req_sn": OwnTsn, "sids": U16List } None;
+    "SSN_TSN_RESET" = Some(15), [] { "len": Length, "req_sn": OwnTsn } None;
+    "RECONFIG_RESPONSE" = Some(16), [] { "len": Length, "resp_sn": PeerTsn, "result": U32, "sender_next_tsn": OptionalOwnTsn, "receiver_next_tsn": OptionalPeerTsn } None;
+    "ADD_OUTGOING_STREAMS" = Some(17), [] { "len": Length, "req_sn": OwnTsn, "number_of_new_streams": U16, "": Reserved } None;
+    "ADD_INCOMING_STREAMS" = Some(18), [] { "len": Length, "req_sn": OwnTsn, "number_of_new_streams": U16, "": Reserved } None;
+    "RECONFIG_REQUEST_GENERIC" = None, [] { "type": Code, "len": Length, "req_sn": OwnTsn, "val": Bytes } None;
     "ECN_CAPABLE" = Some(0x8000), [] { "len": Length } None;
+    "ZERO_CHECKSUM_ACCEPTABLE" = Some(0x8001), [] { "len": Length, "edmid": U32 } None;
+    "RANDOM" = Some(0x8002), [] { "len": Length, "val": Bytes } None;
+    "CHUNK_LIST" = Some(0x8003), [] { "len": Length, "types": ChunkTypes } None;
+    "REQUESTED_HMAC_ALGORITHM" = Some(0x8004), [] { "len": Length, "ids": U16List } None;
+    "PAD" = Some(0x8005), [] { "len": Length, "val": Bytes } None;
     "SUPPORTED_EXTENSIONS" = Some(0x8008), [] { "len": Length, "types": ChunkTypes } None;
     "FORWARD_TSN_SUPPORTED" = Some(0xc000), [] { "len": Length } None;
+    "ADD_IP_ADDRESS" = Some(0xc001), [] { "len": Length, "corr_id": U32 } Parameters;
+    "DELETE_IP_ADDRESS" = Some(0xc002), [] { "len": Length, "corr_id": U32 } Parameters;
+    "ERROR_CAUSE_INDICATION" = Some(0xc003), [] { "len": Length, "corr_id": U32 } Causes;
+    "SET_PRIMARY_ADDRESS" = Some(0xc004), [] { "len": Length, "corr_id": U32 } Parameters;
+    "SUCCESS_INDICATION" = Some(0xc005), [] { "len": Length, "corr_id": U32 } None;
     "ADAPTATION_INDICATION" = Some(0xc006), [] { "len": Length, "adaptation_code_point": U32 } None;
     "PARAMETER" = None, [] { "type": Code, "len": Length, "val": Bytes } None;
 }
@@ -149,6 +184,12 @@ schemas! { Cause, CAUSES:
     "RESTART_WITH_NEW_ADDRESSES" = Some(11), [] { "len": Length } Parameters;
     "USER_INITIATED_ABORT" = Some(12), [] { "len": Length, "info": Bytes } None;
     "PROTOCOL_VIOLATION" = Some(13), [] { "len": Length, "info": Bytes } None;
+    "DELETE_LAST_IP_ADDRESS" = Some(0xa0), [] { "len": Length } Parameters;
+    "OPERATION_REFUSED" = Some(0xa1), [] { "len": Length } Parameters;
+    "DELETE_SOURCE_IP_ADDRESS" = Some(0xa2), [] { "len": Length } Parameters;
+    "ILLEGAL_ASCONF_ACK" = Some(0xa3), [] { "len": Length } None;
+    "NO_AUTHORIZATION" = Some(0xa4), [] { "len": Length } Parameters;
+    "UNSUPPORTED_HMAC_IDENTIFIER" = Some(0x105), [] { "len": Length, "hmacid": U16 } None;
     "CAUSE" = None, [] { "code": Code, "len": Length, "info": Bytes } None;
 }
 
@@ -162,8 +203,12 @@ impl ItemGroup {
         }
     }
 
-    /// Returns the item of a name.
+    /// Returns the item of a name, also as the RFCs write it: `I-DATA`, `RE-CONFIG`.
     pub(crate) fn named(self, name: &str) -> Option<&'static Schema> {
+        let name = match name.replace('-', "_") {
+            name if name == "RE_CONFIG" => "RECONFIG".into(),
+            name => name,
+        };
         self.schemas().iter().find(|s| s.name == name)
     }
 
@@ -184,8 +229,12 @@ impl ItemGroup {
 }
 
 impl Schema {
-    /// Returns the index of a field by its key.
+    /// Returns the index of a field by its key. The FSN of later fragments has the place of the PPID of the first one.
     pub(crate) fn field(&self, key: &str) -> Option<usize> {
+        let key = match (self.name, key) {
+            ("I_DATA", "fsn") => "ppid",
+            _ => key,
+        };
         self.fields
             .iter()
             .position(|f| f.key == key && f.kind != FieldKind::Reserved)

@@ -2,25 +2,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use carrick_sockets::linux::{
-    self, LAYOUTS, SCTP_CONSTANTS, SOCKET_CONSTANTS, read_address, write_address,
-};
+use carrick_sockets::linux::{self, LAYOUTS, read_address, write_address};
 
+use crate::constants::constant;
 use crate::model::{Expression, ExpressionKind, Position};
 
 /// Error of a call: place and reason.
 pub(crate) type CallError = (Position, String);
 type Result<T> = std::result::Result<T, CallError>;
-
-/// Constants of the C headers that the sockets layer does not need.
-const CONSTANTS: &[(&str, i64)] = &[
-    ("F_GETFL", 3),
-    ("F_SETFL", 4),
-    ("O_RDWR", 2),
-    ("O_NONBLOCK", 0o4000),
-    ("INADDR_ANY", 0),
-    ("NULL", 0),
-];
 
 /// Struct with its fields: name, offset and size.
 #[derive(Clone, Debug)]
@@ -28,7 +17,21 @@ pub(crate) struct StructLayout {
     name: &'static str,
     size: usize,
     fields: Vec<(String, usize, usize)>,
+    /// Name of the array behind the fields, and size of its elements.
+    array: Option<(&'static str, usize)>,
 }
+
+/// Arrays at the end of structs.
+const ARRAYS: [(&str, &str, usize); 8] = [
+    ("struct sctp_assoc_change", "sac_info", 1),
+    ("struct sctp_remote_error", "sre_data", 1),
+    ("struct sctp_send_failed", "ssf_data", 1),
+    ("struct sctp_send_failed_event", "ssfe_data", 1),
+    ("struct sctp_stream_reset_event", "strreset_stream_list", 2),
+    ("struct sctp_authkey", "sca_key", 1),
+    ("struct sctp_authchunks", "gauth_chunks", 1),
+    ("struct sctp_reset_streams", "srs_stream_list", 2),
+];
 
 /// Fields of `sctp_event_subscribe` (RFC 6458, section 6.2.1), a byte each.
 const EVENT_FIELDS: [&str; 14] = [
@@ -59,6 +62,10 @@ impl StructLayout {
                 .iter()
                 .map(|(n, at, len)| ((*n).to_owned(), *at, *len))
                 .collect(),
+            array: ARRAYS
+                .iter()
+                .find(|(known, _, _)| known == name)
+                .map(|(_, array, size)| (*array, *size)),
         };
         if *name == "struct sctp_status" {
             let primary = Self::named("struct sctp_paddrinfo")?;
@@ -88,6 +95,7 @@ impl StructLayout {
                     name: "struct sctp_event_subscribe",
                     size: EVENT_FIELDS.len(),
                     fields: EVENT_FIELDS.iter().enumerate().map(field).collect(),
+                    array: None,
                 });
             }
             linux::SCTP_ADAPTATION_LAYER => {
@@ -95,8 +103,38 @@ impl StructLayout {
                     name: "struct sctp_setadaptation",
                     size: 4,
                     fields: vec![("ssb_adaptation_ind".into(), 0, 4)],
+                    array: None,
                 });
             }
+            linux::SCTP_AUTH_CHUNK => {
+                return Some(Self {
+                    name: "struct sctp_authchunk",
+                    size: 1,
+                    fields: vec![("sauth_chunk".into(), 0, 1)],
+                    array: None,
+                });
+            }
+            linux::SCTP_HMAC_IDENT => {
+                return Some(Self {
+                    name: "struct sctp_hmacalgo",
+                    size: 4,
+                    fields: vec![("shmac_number_of_idents".into(), 0, 4)],
+                    array: Some(("shmac_idents", 2)),
+                });
+            }
+            linux::SCTP_GET_ASSOC_ID_LIST => {
+                return Some(Self {
+                    name: "struct sctp_assoc_ids",
+                    size: 4,
+                    fields: vec![("gaids_number_of_ids".into(), 0, 4)],
+                    array: Some(("gaids_assoc_id", 4)),
+                });
+            }
+            linux::SCTP_AUTH_KEY => "struct sctp_authkey",
+            linux::SCTP_LOCAL_AUTH_CHUNKS | linux::SCTP_PEER_AUTH_CHUNKS => {
+                "struct sctp_authchunks"
+            }
+            linux::SCTP_RESET_STREAMS => "struct sctp_reset_streams",
             linux::SCTP_RTOINFO => "struct sctp_rtoinfo",
             linux::SCTP_ASSOCINFO => "struct sctp_assocparams",
             linux::SCTP_INITMSG => "struct sctp_initmsg",
@@ -139,8 +177,24 @@ impl StructLayout {
         })
     }
 
+    /// Returns the size in bytes, without an array at the end.
+    pub(crate) const fn size(&self) -> usize {
+        self.size
+    }
+
     /// Returns the struct that has a field.
     pub(crate) fn with_field(field: &str) -> Option<Self> {
+        // The header that all notifications have.
+        if field.starts_with("sn_") {
+            let fields = [("sn_type", 0, 2), ("sn_flags", 2, 2), ("sn_length", 4, 4)];
+            let owned = |(name, at, len): (&str, usize, usize)| (name.to_owned(), at, len);
+            return Some(Self {
+                name: "struct sctp_tlv",
+                size: 8,
+                fields: fields.into_iter().map(owned).collect(),
+                array: None,
+            });
+        }
         let has_field =
             |fields: &[(&str, usize, usize)]| fields.iter().any(|(n, _, _)| *n == field);
         let (name, _, _) = LAYOUTS.iter().find(|(_, _, fields)| has_field(fields))?;
@@ -163,6 +217,10 @@ impl StructLayout {
     pub(crate) fn encode(&self, value: &Expression) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.size];
         for (name, value) in self.flat(value)? {
+            if let Some((_, size)) = self.array.filter(|(array, _)| *array == name) {
+                bytes.extend(encode_array(&value, size)?);
+                continue;
+            }
             let (at, len) = self.field(value.position, &name)?;
             if value.kind == ExpressionKind::Ellipsis {
                 continue;
@@ -189,6 +247,14 @@ impl StructLayout {
         }
         let bytes = native(bytes.to_vec(), self);
         for (name, value) in self.flat(value)? {
+            if let Some((_, size)) = self.array.filter(|(array, _)| *array == name) {
+                let expected = encode_array(&value, size)?;
+                let actual = bytes.get(self.size..).unwrap_or_default();
+                if value.kind != ExpressionKind::Ellipsis && expected != actual {
+                    return Ok(Some((name, format!("{expected:?}"), format!("{actual:?}"))));
+                }
+                continue;
+            }
             let (at, len) = self.field(value.position, &name)?;
             if value.kind == ExpressionKind::Ellipsis {
                 continue;
@@ -249,6 +315,27 @@ impl StructLayout {
     }
 }
 
+/// Encodes the array at the end of a struct, with the byte order of the host.
+fn encode_array(value: &Expression, size: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match &value.kind {
+        ExpressionKind::Ellipsis => {}
+        ExpressionKind::Text(text) if size == 1 => bytes.extend(text),
+        ExpressionKind::Array(list) => {
+            for element in list {
+                let number = number(element)?;
+                if cfg!(target_endian = "big") {
+                    bytes.extend(&number.to_be_bytes()[8 - size..]);
+                } else {
+                    bytes.extend(&number.to_le_bytes()[..size]);
+                }
+            }
+        }
+        _ => return Err((value.position, "expected a list [...]".into())),
+    }
+    Ok(bytes)
+}
+
 /// Converts integers between little-endian order and that of the host; addresses have the order of the network.
 fn native(mut bytes: Vec<u8>, layout: &StructLayout) -> Vec<u8> {
     if cfg!(target_endian = "big") {
@@ -268,15 +355,10 @@ pub(crate) fn number(value: &Expression) -> Result<i64> {
     let error = |text: String| Err((value.position, text));
     match &value.kind {
         ExpressionKind::Number(number) => Ok(*number),
-        ExpressionKind::Name(name) => {
-            let sockets = SOCKET_CONSTANTS.iter().chain(SCTP_CONSTANTS);
-            let mut sockets = sockets.map(|(name, value)| (*name, i64::from(*value)));
-            let found = CONSTANTS.iter().find(|(known, _)| known == name).copied();
-            match found.or_else(|| sockets.find(|(known, _)| known == name)) {
-                Some((_, value)) => Ok(value),
-                None => error(format!("unknown constant {name}")),
-            }
-        }
+        ExpressionKind::Name(name) => match constant(name) {
+            Some(value) => Ok(value),
+            None => error(format!("unknown constant {name}")),
+        },
         ExpressionKind::Flags(flags) => flags
             .iter()
             .try_fold(0, |sum, flag| Ok(sum | number(flag)?)),

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use carrick_netsim::pcapng::PcapngWriter;
 use carrick_netsim::{Packet, Protocol, Time};
-use carrick_script::{Failure as ScriptFailure, Frame, Script};
-use clap::Args;
+use carrick_script::{Failure as ScriptFailure, Frame, Note, Script, System};
+use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -41,6 +41,13 @@ pub(crate) struct Arguments {
     /// of the script that sends or expects it.
     #[arg(long, value_name = "FILE")]
     pcapng: Option<PathBuf>,
+    /// Run the lines of scripts for this system (`#ifdef Linux`, `#ifdef FreeBSD`).
+    #[arg(long, value_enum, default_value_t)]
+    system: ScriptSystem,
+    /// Fail scripts if the stack sends packets up to the time of the last event that no event expects. Otherwise such
+    /// packets are a note.
+    #[arg(long)]
+    strict_end: bool,
     /// Run the scripts in real time against the stack at this address and SCTP port, where a program waits for
     /// associations and reads. The scripts have the role of its peer: calls that such a program makes are
     /// skipped, and scripts with other calls, such as write, or with several addresses are not run.
@@ -58,11 +65,31 @@ pub(crate) struct Arguments {
     tolerance: Duration,
 }
 
+/// System whose lines are part of a script.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ScriptSystem {
+    /// Lines for Linux.
+    #[default]
+    Linux,
+    /// Lines for FreeBSD.
+    Freebsd,
+}
+
+impl From<ScriptSystem> for System {
+    fn from(system: ScriptSystem) -> Self {
+        match system {
+            ScriptSystem::Linux => Self::Linux,
+            ScriptSystem::Freebsd => Self::FreeBsd,
+        }
+    }
+}
+
 /// Script that was run.
 struct Row {
     name: String,
     title: String,
     result: Result<(), ScriptProblem>,
+    notes: Vec<Note>,
     duration: Duration,
     frames: Vec<Frame>,
 }
@@ -101,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let started = Instant::now();
     let mut shown: Option<ProgressBar> = None;
     for (index, path) in scripts.iter().enumerate() {
-        let row = run_script(path, peer.as_mut())?;
+        let row = run_script(path, arguments, peer.as_mut())?;
         if arguments.json {
             writeln!(out, "{}", as_json(&row))?;
         } else {
@@ -151,17 +178,18 @@ fn collect(path: &Path, is_given: bool, scripts: &mut Vec<PathBuf>) -> Result<()
         .try_for_each(|path| collect(path, false, scripts))
 }
 
-fn run_script(path: &Path, peer: Option<&mut Peer>) -> Result<Row, Failure> {
+fn run_script(path: &Path, arguments: &Arguments, peer: Option<&mut Peer>) -> Result<Row, Failure> {
     let text = fs::read_to_string(path);
     let text = text.map_err(|e| Failure::Usage(format!("cannot read {}: {e}", path.display())))?;
     let mut row = Row {
         name: path.display().to_string(),
         title: String::new(),
         result: Ok(()),
+        notes: Vec::new(),
         duration: Duration::ZERO,
         frames: Vec::new(),
     };
-    let script = match Script::parse(&text) {
+    let script = match Script::parse_for(&text, arguments.system.into()) {
         Ok(script) => script,
         Err(error) => {
             row.result = Err(ScriptProblem::Syntax(error));
@@ -181,7 +209,21 @@ fn run_script(path: &Path, peer: Option<&mut Peer>) -> Result<Row, Failure> {
     };
     row.duration = outcome.duration;
     row.frames = outcome.frames;
-    if let Some(failure) = outcome.failure {
+    row.notes = outcome.notes;
+    let unexpected = outcome.unexpected;
+    if !arguments.strict_end
+        && let Some(unexpected) = &unexpected
+    {
+        row.notes.push(Note {
+            position: unexpected.position,
+            text: match &unexpected.actual {
+                Some(packet) => format!("{}: {packet}", unexpected.message),
+                None => unexpected.message.clone(),
+            },
+        });
+    }
+    let unexpected = unexpected.filter(|_| arguments.strict_end);
+    if let Some(failure) = outcome.failure.or(unexpected) {
         row.result = Err(ScriptProblem::Failed(Box::new(failure)));
     }
     Ok(row)
@@ -203,6 +245,9 @@ fn write_tap(out: &mut impl Write, number: usize, row: &Row) -> Result<(), Failu
         return Ok(());
     }
     writeln!(out)?;
+    for note in &row.notes {
+        writeln!(out, "# {}:{note}", row.name)?;
+    }
     let Err(problem) = &row.result else {
         return Ok(());
     };
@@ -244,6 +289,7 @@ fn as_json(row: &Row) -> serde_json::Value {
         "passed": row.result.is_ok(),
         "seconds": row.duration.as_secs_f64(),
         "packets": row.frames.len(),
+        "notes": row.notes.iter().map(Note::to_string).collect::<Vec<_>>(),
     });
     match &row.result {
         Ok(()) => {}

@@ -88,7 +88,7 @@ impl Peer {
                     if let Some(abort) = run.abort() {
                         self.socket.send(&abort).map_err(failed)?;
                     }
-                    return Ok(Ok(outcome));
+                    return Ok(Ok(*outcome));
                 }
             }
         }

@@ -88,6 +88,50 @@ fn a_syntax_error_has_line_and_column() {
 }
 
 #[test]
+fn lines_without_an_effect_are_notes() {
+    let text = format!("--speed=1000\n`ifconfig tun0 up`\n{PASSING}");
+    let file = written(&directory("script-notes"), "notes.pkt", &text);
+    let finished = run(&["script", &file]);
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    let expected = format!(
+        "TAP version 13\n1..1\nok 1 - {file}\n# {file}:1:1: --speed has no effect\n\
+         # {file}:2:1: not run: `ifconfig tun0 up`\n"
+    );
+    assert_eq!(output(&finished), expected);
+    let json: Value = serde_json::from_slice(&run(&["script", "--json", &file]).out).expect("JSON");
+    assert_eq!(json["notes"][0], "1:1: --speed has no effect");
+}
+
+#[test]
+fn a_packet_behind_the_last_line_is_a_note() {
+    let text = PASSING.lines().take(2).collect::<Vec<_>>().join("\n");
+    let file = written(&directory("script-end"), "end.pkt", &text);
+    let finished = run(&["script", &file]);
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    let note = format!(
+        "# {file}:2:1: the stack sent a packet that is not expected after the last event: 0.000 > 192.168.0.1"
+    );
+    assert!(output(&finished).contains(&note), "{}", output(&finished));
+    let strict = run(&["script", "--strict-end", &file]);
+    assert_eq!(strict.code, Some(1));
+    assert!(output(&strict).starts_with("TAP version 13\n1..1\nnot ok 1"));
+}
+
+#[test]
+fn lines_of_the_chosen_system_are_run() {
+    let text = format!("#ifdef FreeBSD\n{PASSING}#else\n+0 close(1) = -1 EBADF\n#endif\n");
+    let file = written(&directory("script-system"), "system.pkt", &text);
+    let packets = |arguments: &[&str]| {
+        let finished = run(&[&["script", "--json"], arguments, &[&file]].concat());
+        let json: Value = serde_json::from_slice(&finished.out).expect("JSON");
+        json["packets"].as_u64()
+    };
+    assert_eq!(packets(&[]), Some(0));
+    assert_eq!(packets(&["--system", "linux"]), Some(0));
+    assert_eq!(packets(&["--system", "freebsd"]), Some(2));
+}
+
+#[test]
 fn scripts_of_a_directory_are_run_in_order() {
     let directory = directory("script-directory");
     fs::create_dir(directory.join("b")).expect("a directory");

@@ -16,9 +16,11 @@ const SERVER: &str = "+0 > sctp: INIT_ACK[flgs=0, tag=2, a_rwnd=..., os=2, is=..
 +0 accept(3, ..., ...) = 4
 ";
 
+/// Returns the failure, or the packet behind the last event.
 #[track_caller]
 fn outcome(text: &str) -> Option<Failure> {
-    Script::parse(text).expect("a script").run().failure
+    let outcome = Script::parse(text).expect("a script").run();
+    outcome.failure.or(outcome.unexpected)
 }
 
 #[track_caller]
@@ -77,8 +79,8 @@ fn chunks_are_compared_in_their_order() {
             ("destination port", "7", "8080"),
         ),
         (
-            "+0 > 192.0.2.1 > 192.0.2.7: sctp: SACK[]",
-            ("destination address", "192.0.2.7", "192.0.2.2"),
+            "+0 > 192.168.0.1 > 192.0.2.7: sctp: SACK[]",
+            ("destination address", "192.0.2.7", "192.0.2.1"),
         ),
         (
             "+0 > sctp: SACK[gaps=[2:2]]",
@@ -100,7 +102,7 @@ fn chunks_are_compared_in_their_order() {
 }
 
 #[test]
-fn parameters_and_causes_are_compared_in_their_order() {
+fn parameters_and_causes_are_compared() {
     let init = LISTEN.replace("tsn=10]", "tsn=10, PARAMETER[type=0xffff, len=4]]");
     let cases = [
         (
@@ -113,11 +115,7 @@ fn parameters_and_causes_are_compared_in_their_order() {
         ),
         (
             "ECN_CAPABLE[]",
-            (
-                "chunk 1 (INIT_ACK), parameter 1",
-                "ECN_CAPABLE",
-                "STATE_COOKIE",
-            ),
+            ("chunk 1 (INIT_ACK), parameter 1", "ECN_CAPABLE", "none"),
         ),
         (
             "STATE_COOKIE[], UNRECOGNIZED_PARAMETER[param=PARAMETER[type=0xfffe]]",
@@ -157,7 +155,9 @@ fn an_ellipsis_admits_further_parameters() {
     let open = "UNRECOGNIZED_PARAMETER[param=PARAMETER[type=0xffff]], ...";
     assert_eq!(outcome(&format!("{init}+0 > sctp: INIT_ACK[{open}]")), None);
     let twice = "UNRECOGNIZED_PARAMETER[], STATE_COOKIE[], ...";
-    let failure = failure(&format!("{init}+0 > sctp: INIT_ACK[{twice}]"));
+    let failure = failure(&format!(
+        "--parameters=list\n{init}+0 > sctp: INIT_ACK[{twice}]"
+    ));
     let difference = failure.difference.expect("a difference");
     assert_eq!(difference.field, "chunk 1 (INIT_ACK), parameter 2");
     assert_eq!(
@@ -192,8 +192,7 @@ fn unexpected_packets_fail() {
         last.message,
         "the stack sent a packet that is not expected after the last event"
     );
-    let actual =
-        "0.000 > 192.0.2.1 > 192.0.2.2: sctp: DATA[flgs=BE, len=26, tsn=100, sid=0, ssn=0, ppid=0]";
+    let actual = "0.000 > 192.168.0.1 > 192.0.2.1: sctp: DATA[flgs=BE, len=26, tsn=100, sid=0, ssn=0, ppid=0]";
     assert_eq!(last.actual.as_deref(), Some(actual));
     let before = established(&format!("{write}+0.5 close(4) = 0\n")).expect("a failure");
     assert_eq!(

@@ -1,5 +1,7 @@
-//! Scripts under `conformance/`, the messages of failures and of syntax errors.
+//! Scripts under `conformance/`, the messages of failures and of syntax errors, and constructs
+//! of public scripts.
 
 mod conformance;
 mod failures;
+mod packetdrill;
 mod syntax;

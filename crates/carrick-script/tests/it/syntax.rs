@@ -32,7 +32,7 @@ fn errors_of_packets_have_their_place() {
         ),
         (
             "\n\n+0 > tcp: S",
-            "3:6: expected `sctp` or an address, found `tcp`",
+            "3:6: expected `sctp`, `icmp`, ports or addresses, found `tcp`",
         ),
         (
             "+0 > sctp COOKIE_ACK[]",
@@ -138,9 +138,9 @@ fn unknown_names_are_listed_with_the_known_ones() {
         chunk.starts_with("1:12: unknown chunk DATUM: there are DATA, INIT"),
         "{chunk}"
     );
-    let option = error("--speed=9\n");
+    let option = error("--spead=9\n");
     assert!(
-        option.starts_with("1:1: unknown option --speed: --tolerance_usecs"),
+        option.starts_with("1:1: unknown option --spead: --tolerance_usecs"),
         "{option}"
     );
     let cause = error("+0 > sctp: ABORT[STALE[]]");
@@ -176,8 +176,13 @@ fn comments_and_white_space_are_skipped() {
 fn changed_scripts_do_not_panic() {
     let text = "--mtu=1400\n+0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3 (x)\n\
         +0...0.5 sendmsg(3, {msg_iov(1)=[{\"a\\x41\", 2}]}, MSG_EOR|0) = -1 EPIPE\n\
-        +0 < 192.0.2.2 > 192.0.2.1: sctp(tag=1): INIT[flgs=0, tag=1, IPV6_ADDRESS[addr=::1]]\n\
-        * > sctp: SACK[gaps=[1:2], dups=[3]]; DATA[flgs=BE, val=[1, 0x2]]; I-DATA[]\n";
+        +0 < 192.0.2.1 > 192.168.0.1: sctp(tag=1): INIT[flgs=0, tag=1, IPV6_ADDRESS[addr=::1]]\n\
+        * > sctp: SACK[gaps=[1:2], dups=[3]]; DATA[flgs=BE, val=[1, 0x2]]; I-DATA[]\n\
+        #ifdef Linux\n+0 `sysctl -w net.sctp.rto_min=1 x=2; y`\n#else\n#endif\n\
+        +0 < [ect0] 5 > 6 sctp/udp(7 > 8): NR_SACK[nr_gaps=[1:2]]; I_FORWARD_TSN[ids=[{1,2,3}]]\n\
+        +0 < icmp unreachable frag_needed mtu 600 [sctp(1)]\n+0 < sctp: [0x1, 2]\n\
+        +0 < sctp: RECONFIG[RECONFIG_RESPONSE[resp_sn=1]]; ASCONF[ADD_IP_ADDRESS[IPV4_ADDRESS[addr=...]]]\n\
+        +0 sctp_sendv(3, [{..., 4}], 1, NULL, 0, {sendv_sndinfo={snd_sid=1}}, 9, 4, 0) = 4\n";
     for at in 0..text.len() {
         let _ = Script::parse(&text[..at]);
         for sign in ['[', ']', '0', '"', '.', '$', '\n', 'é'] {
