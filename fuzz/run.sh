@@ -22,7 +22,7 @@ export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
 -Cllvm-args=-sanitizer-coverage-trace-compares ${sanitizer:+-Zsanitizer=$sanitizer} --cfg fuzzing \
 -Ccodegen-units=16 -Cdebug-assertions"
 cargo build --manifest-path fuzz/Cargo.toml --release --locked --target $triple
-[ $# -gt 0 ] || set -- packet_parser two_endpoints lower_layer import m2pa m3ua sigtran_layers simco_messages simco_session
+[ $# -gt 0 ] || set -- packet_parser two_endpoints lower_layer import m2pa m3ua sigtran_layers scripts simco_messages simco_session
 passed=0 failed=0
 # Two targets side by side: each uses one core.
 fuzz_one() {
