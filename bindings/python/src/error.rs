@@ -30,6 +30,7 @@ pub(crate) fn raised(error: carrick_lab::LabError) -> PyErr {
             ScenarioError::new_err(text)
         }
         Error::Simulation { .. } => LabError::new_err(text),
+        Error::Capture(_) => PyOSError::new_err(text),
         Error::Stopped => PyKeyboardInterrupt::new_err(text),
         Error::Read { source, .. } | Error::Write { source, .. } => match source.kind() {
             ErrorKind::NotFound => PyFileNotFoundError::new_err(text),
