@@ -12,7 +12,7 @@ use carrick_sigtran::{SctpNotification, m2pa};
 use tokio::sync::mpsc;
 
 use super::gateway::answer_unidentified;
-use super::{M2paSide, Node, NodeAssociation, Role};
+use super::{M2paSide, NO_ASP_UP, Node, NodeAssociation, Role, Unidentified, admission};
 use crate::association::{AssociationId, Input, OpenAssociation};
 use crate::connection::{Connected, LinkKey, PeerConnection};
 use crate::event::EventKind;
@@ -20,9 +20,6 @@ use crate::layer::SocketLayer;
 
 /// Time that a peer has to identify itself with ASP Up.
 const IDENTIFICATION: Duration = Duration::from_secs(10);
-
-/// Maximum number of associations whose peers have not identified themselves.
-const MAX_UNIDENTIFIED: usize = 64;
 
 impl<L: SocketLayer> Node<L> {
     pub(super) fn on_connected(&mut self, now: Time, key: LinkKey, connected: Connected) {
@@ -114,26 +111,50 @@ impl<L: SocketLayer> Node<L> {
             return;
         }
         let candidates = self.gateway.candidates(addresses.first());
-        let unidentified = self.associations.values();
-        let unidentified = unidentified.filter(|a| matches!(a.role, Role::Unidentified(..)));
-        let refusal = if self.stopping {
-            Some("the gateway is ending")
-        } else if candidates.is_empty() {
-            Some("no ASP is configured with this address")
-        } else if unidentified.count() >= MAX_UNIDENTIFIED {
-            Some("too many peers without ASP Up")
-        } else {
-            None
+        let refusal = match addresses.first() {
+            _ if self.stopping => Err("the gateway is ending"),
+            Some(address) if !candidates.is_empty() => Ok(self.gateway.source(*address)),
+            _ => Err("no ASP is configured with this address"),
         };
-        if let Some(reason) = refusal {
-            self.refuse(incoming, reason);
-            return;
-        }
+        let (source, asps) = match refusal {
+            Ok(source) => source,
+            Err(reason) => return self.refuse(incoming, reason),
+        };
         let identified = self.gateway.identified_by_address(&candidates);
-        let role = Role::Unidentified(candidates, now + IDENTIFICATION);
+        if identified.is_none() {
+            self.make_room(source, asps);
+        }
+        let role = Role::Unidentified(Unidentified {
+            candidates,
+            source,
+            deadline: now + IDENTIFICATION,
+        });
         let id = self.open(incoming.accept(), role);
         if let Some(key) = identified {
             self.identify(now, id, key);
+        }
+    }
+
+    /// Makes room for an association of an unidentified peer at this source.
+    fn make_room(&mut self, source: admission::PeerSource, asps: usize) {
+        let associations = self.associations.iter();
+        let waiting = associations.filter_map(|(id, association)| match &association.role {
+            Role::Unidentified(peer) => Some((*id, peer.source)),
+            _ => None,
+        });
+        if let Some(displaced) = admission::displaced(source, asps, waiting) {
+            self.dismiss(displaced, "too many peers without ASP Up");
+        }
+    }
+
+    /// Aborts the association of an unidentified peer.
+    pub(super) fn dismiss(&mut self, id: AssociationId, reason: &str) {
+        if let Some(association) = self.associations.get_mut(&id) {
+            association.role = Role::Closing;
+            let sender = &association.open.sender;
+            sender.abort(reason.as_bytes());
+            let addresses = sender.peer_addresses().to_vec();
+            self.notify("".into(), EventKind::Refused(addresses, reason.to_owned()));
         }
     }
 
@@ -201,9 +222,9 @@ impl<L: SocketLayer> Node<L> {
                     Err(error) => sgp.handle_malformed(now, *key, &error, octets),
                 }
             }
-            Role::Unidentified(candidates, _) => {
+            Role::Unidentified(peer) => {
                 let found = match &decoded {
-                    Ok(message) => self.gateway.identify(candidates, message),
+                    Ok(message) => self.gateway.identify(&peer.candidates, message),
                     Err(error) => Err(error.code()),
                 };
                 match (found, decoded) {
@@ -337,8 +358,7 @@ impl<L: SocketLayer> Node<L> {
             }
             Role::Unidentified(..) => {
                 let addresses = association.open.sender.peer_addresses().to_vec();
-                let reason = "the peer did not identify itself with ASP Up".to_owned();
-                self.notify("".into(), EventKind::Refused(addresses, reason));
+                self.notify("".into(), EventKind::Refused(addresses, NO_ASP_UP.into()));
             }
             Role::Closing => {}
         }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use carrick_proto::Time;
+use carrick_proto::{SourceKey, Time};
 use carrick_sigtran::SctpNotification;
 use carrick_sigtran::aspm::sgp::{
     AspKey, Gateway, GatewayConfig, GatewayConfigError, GatewayEvent, SgpAspConfig,
@@ -15,6 +15,7 @@ use carrick_sigtran::m3ua::sgp::TransferError;
 use carrick_sigtran::m3ua::{M3ua, ProtocolData};
 use carrick_sigtran::message::{AspIdentifier, DecodeError, ErrorCode, RoutingContext};
 
+use super::admission::PeerSource;
 use super::{Node, Role};
 use crate::association::{AssociationId, OpenAssociation};
 use crate::event::EventKind;
@@ -92,6 +93,16 @@ impl<L: SocketLayer> GatewaySide<L> {
         asps.filter(|(_, asp)| matches(asp))
             .map(|(key, _)| *key)
             .collect()
+    }
+
+    /// Returns the source of an association from this address, and the number of ASPs with the address.
+    pub(super) fn source(&self, address: IpAddr) -> (PeerSource, usize) {
+        let asps = self.asps.values();
+        let with_address = asps.filter(|asp| asp.settings.addresses.contains(&address));
+        match with_address.count() {
+            0 => (PeerSource::Other(SourceKey::of(address)), 0),
+            asps => (PeerSource::Configured(address), asps),
+        }
     }
 
     /// Returns the ASP if its address alone identifies it.

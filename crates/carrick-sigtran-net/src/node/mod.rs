@@ -8,6 +8,7 @@
 //! 3. Messages of the state machines are encoded and queued, a batch for each association.
 
 mod activation;
+mod admission;
 mod asp;
 mod associations;
 mod gateway;
@@ -31,6 +32,7 @@ use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::m3ua::{Data, M3ua, RoutingContext};
 use tokio::sync::{Notify, mpsc};
 
+use self::admission::PeerSource;
 use self::asp::AspLink;
 use self::gateway::GatewaySide;
 use self::m2pa::M2paSide;
@@ -42,6 +44,9 @@ use crate::layer::SocketLayer;
 
 /// Batches of inputs that wait for the task.
 const INPUTS: usize = 16;
+
+/// Reason for which an association of an unidentified peer ends.
+const NO_ASP_UP: &str = "the peer did not identify itself with ASP Up";
 
 /// Maximum number of events that are not taken yet; further ones are counted.
 const MAX_EVENTS: usize = 4096;
@@ -57,10 +62,20 @@ enum Role {
     M2pa(M2paKey, LinkKey),
     /// ASP; this end is an SGP.
     Asp(AspKey),
-    /// Peer that has to identify itself until this time, as one of these ASPs.
-    Unidentified(Vec<AspKey>, Time),
+    /// Peer that has to identify itself as an ASP.
+    Unidentified(Unidentified),
     /// The association is being shut down.
     Closing,
+}
+
+/// Peer that is not identified yet.
+#[derive(Clone)]
+struct Unidentified {
+    /// ASPs that the peer can be.
+    candidates: Vec<AspKey>,
+    source: PeerSource,
+    /// The association is aborted at this time.
+    deadline: Time,
 }
 
 struct NodeAssociation {
@@ -255,8 +270,8 @@ impl<L: SocketLayer> Node<L> {
         let links = self.links.values().filter_map(AspLink::poll_timeout);
         let ipsps = self.ipsps.values().filter_map(IpspSide::poll_timeout);
         let m2pas = self.m2pas.values().filter_map(M2paSide::poll_timeout);
-        let unidentified = self.associations.values().filter_map(|a| match a.role {
-            Role::Unidentified(_, deadline) => Some(deadline),
+        let unidentified = self.associations.values().filter_map(|a| match &a.role {
+            Role::Unidentified(peer) => Some(peer.deadline),
             _ => None,
         });
         let gateway = self.gateway.sgp.poll_timeout();
@@ -296,10 +311,10 @@ impl<L: SocketLayer> Node<L> {
         }
         self.gateway.sgp.handle_timeout(now);
         L::expire_node(&mut self.user, now);
-        for association in self.associations.values() {
-            if matches!(association.role, Role::Unidentified(_, deadline) if deadline <= now) {
-                association.open.sender.abort(b"no ASP Up");
-            }
+        let is_due = |role: &Role| matches!(role, Role::Unidentified(peer) if peer.deadline <= now);
+        let due = self.associations.iter().filter(|(_, a)| is_due(&a.role));
+        for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.dismiss(id, NO_ASP_UP);
         }
         self.drain();
     }

@@ -1,5 +1,6 @@
 //! Sessions and the signal transfer point over loopback sockets.
 
+mod identification;
 mod ipsp;
 mod iua;
 mod layers;

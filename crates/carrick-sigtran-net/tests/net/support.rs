@@ -20,7 +20,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns an endpoint on ports that the system chooses.
 pub(crate) fn endpoint() -> Endpoint {
-    let config = Config::udp([LOOPBACK]).encapsulation_port(0);
+    endpoint_at(LOOPBACK)
+}
+
+/// Returns an endpoint at an address, on ports that the system chooses.
+pub(crate) fn endpoint_at(address: IpAddr) -> Endpoint {
+    let config = Config::udp([address]).encapsulation_port(0);
     Endpoint::bind(endpoint_config(config, 5)).unwrap()
 }
 
