@@ -84,7 +84,7 @@ struct NodeAssociation {
 }
 
 /// Origin of a transfer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Origin {
     Link(LinkKey),
     /// A link set over M2PA that failed before the message was sent.

@@ -1,29 +1,18 @@
-//! Congestion of targets, and unavailable user parts: SCON and DUPU (RFC 4666, sections 3.4.4, 3.4.5 and 4.5).
+//! Congestion of targets: SCON (RFC 4666, sections 3.4.4 and 4.5); SCON and DUPU of gateways are passed on.
 //!
 //! A target is congested from half of a queue on, until no more than an eighth of each waits.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use carrick_proto::Time;
 use carrick_sigtran::m3ua::asp::{AspIndication, AspState};
-use carrick_sigtran::m3ua::sgp::{AspKey, DestinationEvent, SgpConfig};
-use carrick_sigtran::m3ua::{
-    AffectedPointCode, AffectedPointCodes, CongestionLevel, PointCode, ProtocolData,
-    RoutingContext, UnavailabilityCause, UserCause, UserIdentity,
-};
+use carrick_sigtran::m3ua::sgp::{DestinationEvent, SgpConfig};
+use carrick_sigtran::m3ua::{AffectedPointCode, AffectedPointCodes, CongestionLevel};
 
 use super::router::Target;
 use super::{Network, StpCore, TargetKind, TargetState, View};
 
 /// Level that an SCON has when the congestion of a target begins.
 pub(super) const ONSET: CongestionLevel = const { CongestionLevel::new(1).unwrap() };
-
-/// Interval in which an ASP gets one DUPU about a user part.
-const DUPU_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Maximum number of user parts about which DUPUs are sent in the interval.
-const MAX_DUPUS: usize = 1024;
 
 /// Eighths of a queue at which congestion begins, and at which it ends.
 const BEGIN: usize = 4;
@@ -181,46 +170,5 @@ impl StpCore {
                 _ => {}
             }
         }
-    }
-
-    /// Sends a DUPU about a message that can't be sent, if only the user part is unavailable: its point code has an
-    /// application server that is usable, for other messages.
-    pub(super) fn report_user_part(
-        &mut self,
-        now: Time,
-        asp: AspKey,
-        context: RoutingContext,
-        network: Network,
-        data: &ProtocolData,
-    ) {
-        let (dpc, opc, si) = (data.dpc, data.opc, data.si);
-        let destination = AffectedPointCode::single(dpc);
-        let (mut is_present, mut is_equipped) = (false, false);
-        for (key, server) in self.router.servers_of(network, dpc) {
-            is_present |= self.is_usable(&Target::Server(server), destination);
-            is_equipped |= key.matches(dpc, opc, si);
-        }
-        if !is_present || !self.may_send_dupu(now, (asp, dpc, si)) {
-            return;
-        }
-        let cause = UserCause {
-            cause: if is_equipped {
-                UnavailabilityCause::INACCESSIBLE
-            } else {
-                UnavailabilityCause::UNEQUIPPED
-            },
-            user: UserIdentity(si.into()),
-        };
-        let event = |_| DestinationEvent::UserPartUnavailable(dpc, cause);
-        self.send_report(asp, context, network, &[destination], &event);
-    }
-
-    /// Returns whether an ASP gets a DUPU, once in the interval.
-    fn may_send_dupu(&mut self, now: Time, about: (AspKey, PointCode, u8)) -> bool {
-        if now.since(self.dupus_since) >= DUPU_INTERVAL {
-            self.dupus.clear();
-            self.dupus_since = now;
-        }
-        self.dupus.len() < MAX_DUPUS && self.dupus.insert(about)
     }
 }

@@ -227,7 +227,8 @@ impl StpCore {
         }
     }
 
-    /// Answers a DAUD: SCON if the destination is congested, then DUNA, DAVA or DRST, or the Error message Destination Status Unknown without a route.
+    /// Answers a DAUD: SCON if the destination is congested, then DUNA, DAVA or DRST; DUNA without a route (RFC 4666,
+    /// section 4.5.3).
     pub(super) fn answer_audit(&mut self, key: AspKey, audit: &DestinationState) {
         let network = audit.network_appearance;
         let contexts = audit.routing_contexts.as_ref();
@@ -238,12 +239,10 @@ impl StpCore {
         });
         let view = context.and_then(|context| self.view_of(context));
         let mut known: BTreeMap<Availability, Vec<AffectedPointCode>> = BTreeMap::new();
-        let (mut congested, mut unknown) = (Vec::new(), Vec::new());
+        let mut congested = Vec::new();
         for affected in &audit.affected.0 {
-            let Some(availability) = self.availability_to(view, network, *affected) else {
-                unknown.push(*affected);
-                continue;
-            };
+            let availability = self.availability_to(view, network, *affected);
+            let availability = availability.unwrap_or_default();
             known.entry(availability).or_default().push(*affected);
             let usable = |target: &Target| self.is_usable(target, *affected);
             let mut current = self.router.current(network, *affected, usable).into_iter();
@@ -263,13 +262,6 @@ impl StpCore {
         for (availability, destinations) in known {
             let event = event_of(availability)(AffectedPointCodes(destinations));
             let _ = sgp.answer_audit(key, audit, &event);
-        }
-        if !unknown.is_empty() {
-            let audit = DestinationState {
-                affected: AffectedPointCodes(unknown),
-                ..audit.clone()
-            };
-            let _ = sgp.refuse_audit(key, &audit);
         }
     }
 }

@@ -8,8 +8,8 @@
 //! 3. Transfer: in an application server by its traffic mode, in a link set by SLS.
 //!
 //! Destinations without an available target are reported to the concerned ASPs (DUNA), and again when one is available
-//! (DAVA, or DRST if only a target of lower priority is). So are congested targets (SCON) and, to the sender of a message,
-//! unavailable user parts (DUPU). Over M2PA, adjacent signalling points report destinations, and get reports, with TFP, TFR
+//! (DAVA, or DRST if only a target of lower priority is). So are congested targets (SCON). The sender of a message for a
+//! destination that is unavailable or congested gets the report again, and one about unavailable user parts (DUPU). Over M2PA, adjacent signalling points report destinations, and get reports, with TFP, TFR
 //! and TFA.
 //!
 //! A mated gateway is both a link set and an application server. Messages from it are not sent back to it, and
@@ -21,6 +21,7 @@ mod destinations;
 mod discard;
 mod metrics;
 mod reload;
+mod responses;
 mod route_management;
 mod router;
 mod screening;
@@ -42,13 +43,14 @@ use carrick_sigtran::m3ua::asp::{AspConfigError, AspIndication};
 use carrick_sigtran::m3ua::ipsp::IpspConfigError;
 use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::m3ua::sgp::{AspKey, SgpConfig, SgpConfigError, SgpIndication};
-use carrick_sigtran::m3ua::{AffectedPointCode, NetworkAppearance, PointCode, RoutingContext};
+use carrick_sigtran::m3ua::{AffectedPointCode, NetworkAppearance, RoutingContext};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use self::config::ServerSettings;
 use self::discard::Discard;
+use self::responses::ResponseLimiter;
 use self::router::{Router, Target};
 use crate::association::{Input, LINGER};
 use crate::connection::LinkKey;
@@ -285,9 +287,8 @@ struct StpCore {
     discarded: BTreeMap<Discard, u64>,
     /// Application servers that registrations have created.
     registered: Vec<ServerSettings>,
-    /// User parts about which ASPs got a DUPU since this time.
-    dupus: BTreeSet<(AspKey, PointCode, u8)>,
-    dupus_since: Time,
+    /// Reports that answered messages.
+    responses: ResponseLimiter,
     /// Routes over the adjacent signalling points of link sets over M2PA.
     adjacent: BTreeMap<M2paKey, AdjacentRoutes>,
     /// Link sets over M2PA that have become available: TRA is still to be sent.
@@ -314,8 +315,7 @@ impl StpCore {
             available: BTreeMap::new(),
             discarded: BTreeMap::new(),
             registered: Vec::new(),
-            dupus: BTreeSet::new(),
-            dupus_since: Time::ZERO,
+            responses: ResponseLimiter::default(),
             adjacent: BTreeMap::new(),
             restarted: BTreeSet::new(),
         }

@@ -8,7 +8,8 @@ use carrick_sigtran::m3ua::{AffectedPointCode, ProtocolData, RoutingContext};
 
 use super::config::LinkSetSettings;
 use super::discard::Discard;
-use super::router::{NoTarget, Target};
+use super::responses::MessageLabel;
+use super::router::Target;
 use super::{StpCore, TargetKind, screening};
 use crate::mtp3::AdjacentRoutes;
 use crate::mtp3::label::NETWORK_MANAGEMENT;
@@ -53,24 +54,27 @@ impl StpCore {
             return Err(Discard::Screened);
         }
         let destination = AffectedPointCode::single(data.dpc);
+        let label = MessageLabel {
+            network,
+            opc: data.opc,
+            dpc: data.dpc,
+            si: data.si,
+        };
         let usable = |target: &Target| self.is_usable(target, destination);
         let back = |target: &Target| self.is_same_peer(&from, target);
-        let chosen = self.router.choose(network, &data, back, usable);
-        match (&chosen, transfer.origin) {
-            (Err(_), Origin::Asp(asp, context)) => {
-                let now = self.node.clock().now();
-                self.report_user_part(now, asp, context, network, &data);
-            }
-            (Err(NoTarget::Unavailable | NoTarget::Circular), Origin::Link(_)) => {
-                self.refuse_destination(&from, data.dpc);
-            }
-            _ => {}
-        }
-        let (target, sls) = chosen?;
-        self.send(&target, sls, data)?;
+        let sent = match self.router.choose(network, &data, back, usable) {
+            Ok((target, sls)) => self.send(&target, sls, data).map(|()| target),
+            Err(why) => Err(why.into()),
+        };
+        let target = sent.inspect_err(|why| {
+            self.answer_discard(transfer.origin, &from, label, *why);
+        })?;
         if let Some(state) = self.targets.get_mut(&target) {
             state.traffic.sent += 1;
             state.traffic.sent_octets += octets;
+            if state.is_congested {
+                self.answer_congestion(transfer.origin, label);
+            }
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! Reports about destinations: audits, and what gateways report to a signal transfer point that is their ASP.
 
-use carrick::{Association, ConnectOptions, Ppid, SendOptions};
+use carrick::{Association, ConnectOptions, Ppid, SendOptions, StreamId};
 use carrick_sigtran::aspm::{Layer, Maintenance};
 use carrick_sigtran::m3ua::asp::AspIndication;
 use carrick_sigtran::m3ua::{
-    self, AffectedPointCode, AffectedPointCodes, AspIdentifier, AspUp, DestinationState, M3ua,
-    Message, PointCode, RoutingContext, RoutingContexts, UnavailabilityCause, UserCause,
+    self, AffectedPointCode, AffectedPointCodes, AspIdentifier, AspUp, Data, DestinationState,
+    M3ua, Message, PointCode, RoutingContext, RoutingContexts, UnavailabilityCause, UserCause,
     UserIdentity,
 };
 use carrick_sigtran_net::{EventKind, RemoteGateway, Session};
@@ -38,6 +38,15 @@ pub(crate) async fn congestion(session: &mut Session) -> (u32, Option<u8>) {
             (code, scon.level.map(|level| level.level()))
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// Waits for the SCON that reports the end of a congestion; returns its point code. Messages are answered until then.
+pub(crate) async fn congestion_end(session: &mut Session) -> u32 {
+    loop {
+        if let (code, Some(0)) = congestion(session).await {
+            return code;
+        }
     }
 }
 
@@ -106,12 +115,12 @@ async fn reports_of_a_gateway_are_passed_on() {
     let ended = in_time(async {
         loop {
             tokio::select! {
-                ended = congestion(&mut five) => return ended,
+                code = congestion_end(&mut five) => return code,
                 _ = one.receiver.recv_many(&mut received, 1000) => {}
             }
         }
     });
-    assert_eq!(ended.await, (1, Some(0)));
+    assert_eq!(ended.await, 1);
 }
 
 /// ASP whose messages the test writes itself.
@@ -146,6 +155,7 @@ impl RawAsp {
         let octets = message.encode().unwrap();
         let options = SendOptions {
             ppid: Ppid(m3ua::PAYLOAD_PROTOCOL_ID),
+            stream: StreamId(matches!(message, Message::Data(_)).into()),
             ..SendOptions::default()
         };
         self.0.send(octets, options).await.unwrap();
@@ -166,6 +176,102 @@ impl RawAsp {
         })
         .await
     }
+}
+
+/// Returns DATA of routing context 2 for a point code.
+fn data(dpc: u32) -> Message {
+    let outgoing = messages(2, dpc, 1).remove(0).unwrap();
+    Message::Data(Data {
+        network_appearance: None,
+        routing_context: outgoing.routing_context,
+        protocol_data: outgoing.protocol_data,
+        correlation_id: None,
+    })
+}
+
+/// Returns the messages that list a point code, alone or in a range.
+fn about(code: u32) -> impl Fn(&Message) -> bool {
+    let code = PointCode::new(code).unwrap();
+    move |message| match message {
+        Message::DestinationUnavailable(body) | Message::DestinationAvailable(body) => {
+            body.affected.0.iter().any(|range| range.contains(code))
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether the last of some messages is a DUNA.
+fn ends_with_duna(messages: &[Message]) -> bool {
+    matches!(messages.last(), Some(Message::DestinationUnavailable(_)))
+}
+
+/// RFC 4666, section 3.4.1
+#[tokio::test]
+async fn messages_without_a_target_are_answered() {
+    let (stp, gateway) = start(FILE).await;
+    let mut two = RawAsp::active(&gateway, RoutingContext(2), 3).await;
+    // Point code 1 has no active ASP; the ASP got that report when it became active.
+    two.next(about(1)).await;
+    for _ in 0..10 {
+        two.send(&data(1)).await;
+        two.send(&data(77)).await;
+    }
+    assert!(ends_with_duna(&two.next(about(1)).await));
+    assert!(ends_with_duna(&two.next(about(77)).await));
+    // A route that comes later is reported, though the destination was not configured when the ASP became active.
+    let later = format!(
+        "{FILE}
+[[application-server]]
+name = \"later\"
+routing-context = 3
+asps = [\"asp2\"]
+keys = [{{ dpc = 77 }}]
+"
+    );
+    stp.reload(config(&later)).await.unwrap();
+    let _later = active_asp(&gateway, 3, 2).await;
+    in_time(async { while ends_with_duna(&two.next(about(77)).await) {} }).await;
+}
+
+/// RFC 4666, section 4.5.3: a DAUD about an unknown point code
+#[tokio::test]
+async fn unknown_point_codes_are_unavailable() {
+    let (_stp, gateway) = start(FILE).await;
+    let mut two = RawAsp::active(&gateway, RoutingContext(2), 3).await;
+    let unknown = AffectedPointCode::single(PointCode::new(77).unwrap());
+    let audit = Message::DestinationStateAudit(DestinationState {
+        network_appearance: None,
+        routing_contexts: RoutingContexts::new([RoutingContext(2)]),
+        affected: AffectedPointCodes(vec![unknown]),
+        info: None,
+    });
+    two.send(&audit).await;
+    assert!(ends_with_duna(&two.next(about(77)).await));
+}
+
+/// RFC 4666, section 3.4.4
+#[tokio::test]
+async fn messages_to_a_congested_target_are_answered() {
+    let (stp, gateway) = start(FILE).await;
+    let _silent = active_asp(&gateway, 1, 1).await;
+    let mut two = RawAsp::active(&gateway, RoutingContext(2), 3).await;
+    for _ in 0..120_000 {
+        two.send(&data(1)).await;
+    }
+    status_with(&stp, "sent, congested").await;
+    let is_congestion = |message: &Message| matches!(message, Message::SignallingCongestion(_));
+    two.next(is_congestion).await;
+    // The next message is answered, whether or not the ASP got the report of the onset.
+    in_time(async {
+        loop {
+            two.send(&data(1)).await;
+            tokio::select! {
+                _ = two.next(is_congestion) => return,
+                () = tokio::time::sleep(std::time::Duration::from_millis(200)) => {}
+            }
+        }
+    })
+    .await;
 }
 
 /// RFC 4666, section 4.5.3

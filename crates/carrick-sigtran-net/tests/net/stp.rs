@@ -8,7 +8,7 @@ use carrick_sigtran::m3ua::{
 use carrick_sigtran_net::stp::{Stp, StpConfig};
 use carrick_sigtran_net::{EventKind, RemoteGateway, Session, start_asp};
 
-use super::reports::{congestion, user_part};
+use super::reports::{congestion, congestion_end, user_part};
 use super::support::{
     active, asp, check_order, endpoint, gateway, in_time, messages, number, receive, send, wait_for,
 };
@@ -261,12 +261,12 @@ async fn congestion_is_reported_until_it_ends() {
     let ended = in_time(async {
         loop {
             tokio::select! {
-                ended = congestion(&mut two) => return ended,
+                code = congestion_end(&mut two) => return code,
                 _ = one.receiver.recv_many(&mut received, 1000) => {}
             }
         }
     });
-    assert_eq!(ended.await, (1, Some(0)));
+    assert_eq!(ended.await, 1);
 }
 
 /// RFC 4666, section 3.4.5
