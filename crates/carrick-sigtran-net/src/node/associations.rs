@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use carrick::{Association, Endpoint, Incoming};
@@ -11,15 +10,12 @@ use carrick_sigtran::aspm::{LayerMessage, Transmit};
 use carrick_sigtran::{SctpNotification, m2pa};
 use tokio::sync::mpsc;
 
-use super::gateway::answer_unidentified;
-use super::{M2paSide, NO_ASP_UP, Node, NodeAssociation, Role, Unidentified, admission};
+use super::identification::Unidentified;
+use super::{M2paSide, Node, NodeAssociation, Role, admission};
 use crate::association::{AssociationId, Input, OpenAssociation};
 use crate::connection::{Connected, LinkKey, PeerConnection};
 use crate::event::EventKind;
 use crate::layer::SocketLayer;
-
-/// Time that a peer has to identify itself with ASP Up.
-const IDENTIFICATION: Duration = Duration::from_secs(10);
 
 impl<L: SocketLayer> Node<L> {
     pub(super) fn on_connected(&mut self, now: Time, key: LinkKey, connected: Connected) {
@@ -110,7 +106,8 @@ impl<L: SocketLayer> Node<L> {
             self.accept_configured(now, &Role::Ipsp(ipsp, key), key, incoming);
             return;
         }
-        let candidates = self.gateway.candidates(addresses.first());
+        let port = incoming.peer_port();
+        let candidates = self.gateway.candidates(addresses.first(), port);
         let refusal = match addresses.first() {
             _ if self.stopping => Err("the gateway is ending"),
             Some(address) if !candidates.is_empty() => Ok(self.gateway.source(*address)),
@@ -124,14 +121,10 @@ impl<L: SocketLayer> Node<L> {
         if identified.is_none() {
             self.make_room(source, asps);
         }
-        let role = Role::Unidentified(Unidentified {
-            candidates,
-            source,
-            deadline: now + IDENTIFICATION,
-        });
+        let role = Role::Unidentified(Unidentified::new(now, candidates, source));
         let id = self.open(incoming.accept(), role);
         if let Some(key) = identified {
-            self.identify(now, id, key);
+            self.set_identity(now, id, key);
         }
     }
 
@@ -222,36 +215,18 @@ impl<L: SocketLayer> Node<L> {
                     Err(error) => sgp.handle_malformed(now, *key, &error, octets),
                 }
             }
-            Role::Unidentified(peer) => {
-                let found = match &decoded {
-                    Ok(message) => self.gateway.identify(&peer.candidates, message),
-                    Err(error) => Err(error.code()),
-                };
-                match (found, decoded) {
-                    (Ok(key), Ok(message)) => {
-                        self.identify(now, id, key);
-                        let sgp = &mut self.gateway.sgp;
-                        sgp.handle_message(now, key, stream, &message);
-                    }
-                    (Ok(_), Err(_)) => {}
-                    (Err(code), decoded) => {
-                        answer_unidentified::<L>(
-                            &mut association.open,
-                            code,
-                            decoded.err(),
-                            octets,
-                        );
-                    }
-                }
-            }
+            Role::Unidentified(_) => self.on_unidentified(now, id, stream, decoded, octets),
             Role::M2pa(..) | Role::Closing => {}
         }
     }
 
     pub(super) fn on_restarted(&mut self, now: Time, id: AssociationId) {
-        let Some(association) = self.associations.get(&id) else {
+        let Some(association) = self.associations.get_mut(&id) else {
             return;
         };
+        if let Role::Unidentified(peer) = &mut association.role {
+            return peer.await_up(now);
+        }
         let outbound_streams = association.open.sender.outbound_streams();
         let restarted = SctpNotification::Restarted { outbound_streams };
         let role = association.role.clone();
@@ -356,9 +331,10 @@ impl<L: SocketLayer> Node<L> {
                     self.notify(name, kind);
                 }
             }
-            Role::Unidentified(..) => {
+            Role::Unidentified(peer) => {
                 let addresses = association.open.sender.peer_addresses().to_vec();
-                self.notify("".into(), EventKind::Refused(addresses, NO_ASP_UP.into()));
+                let reason = peer.reason().to_owned();
+                self.notify("".into(), EventKind::Refused(addresses, reason));
             }
             Role::Closing => {}
         }

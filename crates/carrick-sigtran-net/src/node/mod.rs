@@ -12,6 +12,7 @@ mod admission;
 mod asp;
 mod associations;
 mod gateway;
+mod identification;
 mod ipsp;
 mod m2pa;
 
@@ -32,9 +33,9 @@ use carrick_sigtran::m3ua::route::Availability;
 use carrick_sigtran::m3ua::{Data, M3ua, RoutingContext};
 use tokio::sync::{Notify, mpsc};
 
-use self::admission::PeerSource;
 use self::asp::AspLink;
 use self::gateway::GatewaySide;
+use self::identification::Unidentified;
 use self::m2pa::M2paSide;
 use crate::association::{AssociationId, Input, OpenAssociation};
 use crate::clock::Clock;
@@ -44,9 +45,6 @@ use crate::layer::SocketLayer;
 
 /// Batches of inputs that wait for the task.
 const INPUTS: usize = 16;
-
-/// Reason for which an association of an unidentified peer ends.
-const NO_ASP_UP: &str = "the peer did not identify itself with ASP Up";
 
 /// Maximum number of events that are not taken yet; further ones are counted.
 const MAX_EVENTS: usize = 4096;
@@ -66,16 +64,6 @@ enum Role {
     Unidentified(Unidentified),
     /// The association is being shut down.
     Closing,
-}
-
-/// Peer that is not identified yet.
-#[derive(Clone)]
-struct Unidentified {
-    /// ASPs that the peer can be.
-    candidates: Vec<AspKey>,
-    source: PeerSource,
-    /// The association is aborted at this time.
-    deadline: Time,
 }
 
 struct NodeAssociation {
@@ -271,7 +259,7 @@ impl<L: SocketLayer> Node<L> {
         let ipsps = self.ipsps.values().filter_map(IpspSide::poll_timeout);
         let m2pas = self.m2pas.values().filter_map(M2paSide::poll_timeout);
         let unidentified = self.associations.values().filter_map(|a| match &a.role {
-            Role::Unidentified(peer) => Some(peer.deadline),
+            Role::Unidentified(peer) => peer.deadline(),
             _ => None,
         });
         let gateway = self.gateway.sgp.poll_timeout();
@@ -311,10 +299,17 @@ impl<L: SocketLayer> Node<L> {
         }
         self.gateway.sgp.handle_timeout(now);
         L::expire_node(&mut self.user, now);
-        let is_due = |role: &Role| matches!(role, Role::Unidentified(peer) if peer.deadline <= now);
-        let due = self.associations.iter().filter(|(_, a)| is_due(&a.role));
-        for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.dismiss(id, NO_ASP_UP);
+        let due = self
+            .associations
+            .iter()
+            .filter_map(|(id, a)| match &a.role {
+                Role::Unidentified(peer) if peer.deadline().is_some_and(|at| at <= now) => {
+                    Some((*id, peer.reason()))
+                }
+                _ => None,
+            });
+        for (id, reason) in due.collect::<Vec<_>>() {
+            self.dismiss(id, reason);
         }
         self.drain();
     }

@@ -16,6 +16,7 @@ pub(crate) fn gateway_config<L: SocketLayer>(server: L::Server) -> GatewayConfig
     let asp = |identifier: u32| AspSettings {
         name: format!("asp{identifier}"),
         addresses: vec![LOOPBACK],
+        port: None,
         identifier: Some(AspIdentifier(identifier)),
         application_servers: vec![L::server_id(&server)],
     };

@@ -23,6 +23,7 @@ pub(crate) fn serve(endpoint: Endpoint, identifiers: &[u32]) -> Session {
     let settings = |identifier: Option<u32>| AspSettings {
         name: identifier.map_or("asp".into(), |identifier| format!("asp{identifier}")),
         addresses: vec![LOOPBACK],
+        port: None,
         identifier: identifier.map(AspIdentifier),
         application_servers: vec![CONTEXT],
     };
@@ -218,6 +219,7 @@ async fn an_unknown_peer_is_refused() {
         asps: vec![AspSettings {
             name: "elsewhere".into(),
             addresses: vec![[192, 0, 2, 1].into()],
+            port: None,
             identifier: None,
             application_servers: vec![],
         }],

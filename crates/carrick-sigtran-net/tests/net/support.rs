@@ -29,6 +29,12 @@ pub(crate) fn endpoint_at(address: IpAddr) -> Endpoint {
     Endpoint::bind(endpoint_config(config, 5)).unwrap()
 }
 
+/// Returns an endpoint on an SCTP port.
+pub(crate) fn endpoint_on(port: u16) -> Endpoint {
+    let config = Config::udp([LOOPBACK]).encapsulation_port(0).port(port);
+    Endpoint::bind(endpoint_config(config, 5)).unwrap()
+}
+
 pub(crate) async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("in time")
 }
@@ -46,6 +52,16 @@ pub(crate) fn gateway(port: u16, udp_port: Option<u16>) -> RemoteGateway {
 
 /// Starts an ASP of one application server.
 pub(crate) fn asp(gateway: RemoteGateway, context: u32, identifier: Option<u32>) -> Session {
+    asp_on(endpoint(), gateway, context, identifier)
+}
+
+/// Starts an ASP of one application server on an endpoint.
+pub(crate) fn asp_on(
+    endpoint: Endpoint,
+    gateway: RemoteGateway,
+    context: u32,
+    identifier: Option<u32>,
+) -> Session {
     let config = AspConfig {
         identifier: identifier.map(AspIdentifier),
         application_servers: vec![AspApplicationServer {
@@ -54,7 +70,7 @@ pub(crate) fn asp(gateway: RemoteGateway, context: u32, identifier: Option<u32>)
         }],
         ..AspConfig::default()
     };
-    start_asp(endpoint(), vec![gateway], &config).unwrap()
+    start_asp(endpoint, vec![gateway], &config).unwrap()
 }
 
 /// Waits for an event.

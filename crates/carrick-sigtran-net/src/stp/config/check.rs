@@ -139,9 +139,24 @@ impl File {
                 return wrong(name.span(), reason);
             }
         }
-        let mut asps = Vec::new();
+        let mut asps: Vec<AspSettings> = Vec::new();
         for asp in &self.asp {
             let name = asp.name.get_ref();
+            if let Some(port) = &asp.port {
+                if *port.get_ref() == 0 {
+                    return wrong(port.span(), "port 0 is no SCTP port of an ASP");
+                }
+                let is_same = |other: &&AspSettings| {
+                    let mut addresses = other.addresses.iter();
+                    other.port == Some(*port.get_ref())
+                        && other.identifier == asp.identifier.map(AspIdentifier)
+                        && addresses.any(|address| asp.addresses.contains(address))
+                };
+                if let Some(other) = asps.iter().find(is_same) {
+                    let reason = format!("ASP {:?} has the same address and port", other.name);
+                    return wrong(port.span(), reason);
+                }
+            }
             if asp.addresses.is_empty() && asp.identifier.is_none() {
                 let reason = format!("ASP {name:?} needs addresses, an identifier or both");
                 return wrong(asp.name.span(), reason);
@@ -152,6 +167,7 @@ impl File {
             asps.push(AspSettings {
                 name: name.clone(),
                 addresses: asp.addresses.clone(),
+                port: asp.port.as_ref().map(|port| *port.get_ref()),
                 identifier: asp.identifier.map(AspIdentifier),
                 application_servers: members.map(|(_, s)| s.config.routing_context).collect(),
             });

@@ -128,6 +128,8 @@ pub(super) struct AspEntry {
     pub(super) name: Spanned<String>,
     #[serde(default)]
     pub(super) addresses: Vec<IpAddr>,
+    /// SCTP port from which the ASP connects.
+    pub(super) port: Option<Spanned<u16>>,
     pub(super) identifier: Option<u32>,
 }
 

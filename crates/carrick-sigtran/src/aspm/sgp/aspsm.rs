@@ -67,6 +67,17 @@ impl<L: Layer> Gateway<L> {
         self.after_up(now, asp, ids, was_up);
     }
 
+    /// Takes over an ASP Up that was acknowledged before it was known which ASP sent it. If it is not acceptable, the ASP
+    /// gets an ASP Down Ack without a request.
+    pub fn adopt_up(&mut self, now: Time, asp: AspKey, body: &AspUp) {
+        if self.check_asp_up(asp, body).is_err() {
+            self.send_maintenance(asp, Maintenance::AspDownAck(AspDown::default()));
+        } else if let Some(peer) = self.asps.get_mut(&asp) {
+            peer.identifier = body.asp_identifier;
+            self.assume_up(now, asp);
+        }
+    }
+
     /// Considers an IPSP to be down, because it acknowledged an ASP Down (section 4.3.4.1.2).
     pub(crate) fn assume_down(&mut self, now: Time, asp: AspKey) {
         let left = self.enter_down(asp);
