@@ -90,8 +90,9 @@ impl StpCore {
         }
         for ((view, network), changed) in changes {
             let reports = self.with_parts(view, network, &changed);
+            let ranges: Vec<_> = changed.into_iter().filter(|of| of.mask > 0).collect();
             for (destinations, event) in runs(&reports) {
-                self.report(view, network, &destinations, &event);
+                self.report_behind(&ranges, view, network, &destinations, &event);
             }
         }
         self.announce_destinations();
@@ -133,6 +134,39 @@ impl StpCore {
         destinations: &[AffectedPointCode],
         event: &dyn Fn(AffectedPointCodes) -> DestinationEvent,
     ) {
+        self.report_behind(&[], view, network, destinations, event);
+    }
+
+    /// Returns the destinations of a report that concern an ASP: not the point codes of application servers of which it is a member, unless
+    /// they are in ranges that precede.
+    fn concerning(
+        &self,
+        asp: AspKey,
+        ranges: &[AffectedPointCode],
+        network: Network,
+        destinations: &[AffectedPointCode],
+    ) -> Vec<AffectedPointCode> {
+        let sgp = &self.node.gateway.sgp;
+        let is_own = |of: &AffectedPointCode| {
+            let mut servers = self.router.servers_of(network, of.point_code);
+            of.mask == 0 && servers.any(|(_, context)| sgp.asp_state(asp, context).is_some())
+        };
+        let is_behind = |of: &AffectedPointCode| ranges.iter().any(|r| r.contains(of.point_code));
+        let destinations = destinations.iter().copied();
+        destinations
+            .filter(|of| !is_own(of) || is_behind(of))
+            .collect()
+    }
+
+    /// Sends an event to the ASPs of a view that are active in the network, behind reports of ranges.
+    fn report_behind(
+        &mut self,
+        ranges: &[AffectedPointCode],
+        view: View,
+        network: Network,
+        destinations: &[AffectedPointCode],
+        event: &dyn Fn(AffectedPointCodes) -> DestinationEvent,
+    ) {
         let concerned: Vec<_> = self
             .servers()
             .map(|server| {
@@ -150,7 +184,8 @@ impl StpCore {
             for asp in &asps {
                 let state = self.node.gateway.sgp.asp_state(*asp, context);
                 if state == Some(AspState::Active) {
-                    self.send_report(*asp, context, network, destinations, event);
+                    let destinations = self.concerning(*asp, ranges, network, destinations);
+                    self.send_report(*asp, context, network, &destinations, event);
                 }
             }
         }
@@ -212,7 +247,9 @@ impl StpCore {
         }
         for (of, destinations) in unavailable {
             let reports = self.with_parts(view, of, &destinations);
+            let ranges: Vec<_> = destinations.into_iter().filter(|of| of.mask > 0).collect();
             for (destinations, event) in runs(&reports) {
+                let destinations = self.concerning(key, &ranges, network, &destinations);
                 self.send_report(key, context, network, &destinations, &event);
             }
         }
@@ -221,6 +258,7 @@ impl StpCore {
         for target in congested {
             for (of, destinations) in self.destinations_over(view, &target) {
                 if of.is_none() || of == network {
+                    let destinations = self.concerning(key, &[], network, &destinations);
                     self.send_report(key, context, network, &destinations, &congestion(ONSET));
                 }
             }

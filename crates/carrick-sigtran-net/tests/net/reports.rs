@@ -233,6 +233,20 @@ keys = [{{ dpc = 77 }}]
     in_time(async { while ends_with_duna(&two.next(about(77)).await) {} }).await;
 }
 
+/// RFC 4666, section 4.5.1: reports are for ASPs that send messages to the destination
+#[tokio::test]
+async fn no_asp_gets_reports_about_itself() {
+    let (stp, gateway) = start(FILE).await;
+    let mut two = RawAsp::active(&gateway, RoutingContext(2), 3).await;
+    // Its application server is active since. The next change is that of another destination.
+    status_with(&stp, "destination 0-0-2: available").await;
+    let _one = active_asp(&gateway, 1, 1).await;
+    let is_available = |message: &Message| matches!(message, Message::DestinationAvailable(_));
+    let before = two.next(is_available).await;
+    assert!(before.last().is_some_and(about(1)), "{before:?}");
+    assert!(!before.iter().any(about(2)), "{before:?}");
+}
+
 /// RFC 4666, section 4.5.3: a DAUD about an unknown point code
 #[tokio::test]
 async fn unknown_point_codes_are_unavailable() {

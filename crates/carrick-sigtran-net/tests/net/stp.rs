@@ -247,15 +247,17 @@ link-set = \"mate\"
 /// RFC 4666, sections 3.4.4 and 4.5.1
 #[tokio::test]
 async fn congestion_is_reported_until_it_ends() {
-    let (stp, gateway) = start(FILE).await;
+    let text = FILE.replace("[\"asp3\"]", "[\"asp3\", \"asp4\"]");
+    let text = format!("{text}[[asp]]\nname = \"asp4\"\nidentifier = 4\n");
+    let (stp, gateway) = start(&text).await;
     let mut one = active_asp(&gateway, 1, 1).await;
     let mut two = active_asp(&gateway, 2, 3).await;
     // More than all queues to an ASP that does not read take.
     send(&two, messages(2, 1, 120_000)).await;
     assert_eq!(congestion(&mut two).await, (1, Some(1)));
     status_with(&stp, "120000 received, 0 sent").await;
-    // An ASP that becomes active later gets the report, too.
-    let mut late = active_asp(&gateway, 1, 2).await;
+    // An ASP of another application server that becomes active later gets the report, too.
+    let mut late = active_asp(&gateway, 2, 4).await;
     assert_eq!(congestion(&mut late).await, (1, Some(1)));
     let mut received = Vec::new();
     let ended = in_time(async {
