@@ -55,6 +55,8 @@ pub enum EventKind<L: SocketLayer = M3ua> {
     Congestion(bool),
     /// Availability of a destination of a signal transfer point.
     Destination(String, Availability),
+    /// Number of events of a source, or of all sources that are not named, that a signal transfer point left out.
+    Suppressed(u64, Option<String>),
 }
 
 impl<L: SocketLayer> Event<L> {
@@ -126,6 +128,10 @@ impl<L: SocketLayer> fmt::Display for Text<'_, L> {
                     Availability::Unavailable => "unavailable",
                 };
                 write!(f, "destination {destination} is {availability}")
+            }
+            EventKind::Suppressed(count, source) => {
+                let source = source.as_deref().unwrap_or("further sources");
+                write!(f, "{count} events of {source} not logged")
             }
         }
     }

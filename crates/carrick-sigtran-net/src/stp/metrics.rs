@@ -37,6 +37,9 @@ impl StpCore {
         registry.register("discarded", "Messages discarded, by reason", discarded);
         let lost = ConstCounter::new(self.node.counters.events_lost);
         registry.register("events_lost", "Events that were not logged", lost);
+        let suppressed = ConstCounter::new(self.event_limits.suppressed());
+        let help = "Events left out of the log, because their source had too many";
+        registry.register("events_suppressed", help, suppressed);
         encode_metrics(&registry)
     }
 

@@ -19,6 +19,7 @@ mod config;
 mod congestion;
 mod destinations;
 mod discard;
+mod event_limits;
 mod metrics;
 mod reload;
 mod responses;
@@ -50,6 +51,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use self::config::ServerSettings;
 use self::discard::Discard;
+use self::event_limits::EventLimits;
 use self::responses::ResponseLimiter;
 use self::router::{Router, Target};
 use crate::association::{Input, LINGER};
@@ -289,6 +291,7 @@ struct StpCore {
     registered: Vec<ServerSettings>,
     /// Reports that answered messages.
     responses: ResponseLimiter,
+    event_limits: EventLimits,
     /// Routes over the adjacent signalling points of link sets over M2PA.
     adjacent: BTreeMap<M2paKey, AdjacentRoutes>,
     /// Link sets over M2PA that have become available: TRA is still to be sent.
@@ -316,6 +319,7 @@ impl StpCore {
             discarded: BTreeMap::new(),
             registered: Vec::new(),
             responses: ResponseLimiter::default(),
+            event_limits: EventLimits::new(),
             adjacent: BTreeMap::new(),
             restarted: BTreeSet::new(),
         }
@@ -346,6 +350,7 @@ impl StpCore {
                 continue;
             }
             let timeouts = self.node.poll_timeout().into_iter();
+            let timeouts = timeouts.chain(self.event_limits.poll_timeout());
             let timeout = timeouts.chain(deadline).chain(self.route_timeout()).min();
             let is_congested = self.targets.values().any(|target| target.is_congested);
             tokio::select! {
@@ -376,6 +381,10 @@ impl StpCore {
 
     /// Reacts to events of the state machines and passes them on to the log.
     fn handle_events(&mut self, notifications: &mpsc::Sender<Event>) {
+        let now = self.node.clock().now();
+        for report in self.event_limits.take_due(now) {
+            self.node.counters.events_lost += u64::from(notifications.try_send(report).is_err());
+        }
         let mut changed = false;
         while let Some(event) = self.node.events.pop_front() {
             let mut is_logged = true;
@@ -418,8 +427,9 @@ impl StpCore {
                 }
                 _ => {}
             }
-            if is_logged && notifications.try_send(event).is_err() {
-                self.node.counters.events_lost += 1;
+            if is_logged && self.event_limits.admit(now, &event) {
+                let is_lost = notifications.try_send(event).is_err();
+                self.node.counters.events_lost += u64::from(is_lost);
             }
             if self.node.events.is_empty() && std::mem::take(&mut changed) {
                 self.update_destinations();
