@@ -44,6 +44,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = read(arguments).map_err(|error| not_read(&error))?;
     if arguments.check {
+        for warning in config.warnings() {
+            eprintln!("carrick: warning: {warning}");
+        }
         println!("{}: configuration is valid", arguments.config.display());
         return Ok(());
     }
@@ -90,6 +93,7 @@ async fn serve(arguments: &Arguments, config: StpConfig) -> Result<(), Failure> 
     };
     let mut hang_ups = wait_for(SignalKind::hangup())?;
     let mut status_requests = wait_for(SignalKind::user_defined1())?;
+    config.warnings().iter().for_each(warn);
     let mut stp = Stp::start(config).await.map_err(|error| failure(&error))?;
     let (port, udp_port) = stp.ports();
     info(endpoint::ports(port, udp_port));
@@ -133,6 +137,7 @@ async fn reload(arguments: &Arguments, stp: &Stp) {
         }
     };
     set_log(arguments, &config);
+    config.warnings().iter().for_each(warn);
     match stp.reload(config).await {
         Ok(fixed) if fixed.is_empty() => info("configuration reloaded"),
         Ok(fixed) => warn(format_args!(

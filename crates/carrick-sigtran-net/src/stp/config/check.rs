@@ -10,8 +10,8 @@ use carrick_sigtran::m3ua::{
 use toml::Spanned;
 
 use super::file::{
-    Code, CodeEntry, File, KeyEntry, LogFormat, Mode, RouteEntry, ScreeningEntry, ServerEntry,
-    Variant,
+    Code, CodeEntry, ConfigFile, KeyEntry, LogFormat, Mode, RouteEntry, ScreeningEntry,
+    ServerEntry, Variant,
 };
 use super::{LinkSetSettings, ServerSettings, StpConfig};
 use crate::AspSettings;
@@ -38,7 +38,7 @@ pub(super) fn wrong<T>(at: Range<usize>, reason: impl Into<String>) -> Result<T,
     Err(Wrong::new(at, reason))
 }
 
-impl File {
+impl ConfigFile {
     /// Checks names, point codes and limits; each is an error at its place.
     pub(super) fn check(self) -> Result<StpConfig, Wrong> {
         let format = match self.variant {

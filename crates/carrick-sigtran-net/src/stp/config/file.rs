@@ -14,7 +14,7 @@ use crate::stp::screening::ScreeningAction;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct File {
+pub(super) struct ConfigFile {
     #[serde(default)]
     pub(super) variant: Variant,
     /// Own point code, for links over M2PA.

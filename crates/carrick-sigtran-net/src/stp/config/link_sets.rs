@@ -6,7 +6,7 @@ use carrick_sigtran::m3ua::sgp::ApplicationServerConfig;
 use carrick_sigtran::m3ua::{AspIdentifier, NetworkAppearance, PointCodeFormat, RoutingContext};
 
 use super::check::{Wrong, point_code, server, wrong};
-use super::file::{Code, Exchange, File, GatewayEntry, LinkSetEntry, Mode};
+use super::file::{Code, ConfigFile, Exchange, GatewayEntry, LinkSetEntry, Mode};
 use super::{
     AspSet, LinkSetKind, LinkSetSettings, ListenSettings, M2paLinkSettings, M2paSet, ServerSettings,
 };
@@ -21,7 +21,7 @@ const M2PA_STREAMS: u16 = 2;
 /// Network indicator of national networks.
 const NATIONAL: u8 = 2;
 
-impl File {
+impl ConfigFile {
     pub(super) fn link_sets(
         &self,
         format: PointCodeFormat,

@@ -6,6 +6,8 @@ mod check;
 mod file;
 mod link_sets;
 
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
@@ -19,7 +21,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
 use self::check::Wrong;
-use self::file::File;
+use self::file::ConfigFile;
 use super::router::Route;
 use super::screening::ScreeningRule;
 use crate::association::endpoint_config;
@@ -30,6 +32,9 @@ use crate::{AspSettings, IpspConfig, RemoteGateway};
 
 /// Default number of streams in each direction: 16 for DATA, because an SLS of ITU networks has 16 values.
 const STREAMS: u16 = 17;
+
+/// Largest file that is read, in octets.
+const MAX_FILE: u64 = 8 << 20;
 
 /// Error of a configuration file.
 #[derive(Debug, thiserror::Error)]
@@ -237,10 +242,23 @@ impl StpConfig {
     /// [`ConfigError`] with the line.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let name = path.display().to_string();
-        match std::fs::read_to_string(path) {
+        match read_limited(path) {
             Ok(text) => Self::parse(&name, &text),
             Err(source) => Err(ConfigError::Read { path: name, source }),
         }
+    }
+
+    /// Returns what is valid and probably not intended, a line each.
+    pub fn warnings(&self) -> Vec<String> {
+        let by_number = self.asps.iter().filter(|asp| asp.addresses.is_empty());
+        let warnings = by_number.map(|asp| {
+            format!(
+                "ASP {:?} is recognized by its identifier alone, which is no secret: any peer that sends it takes over \
+                 the traffic; give its addresses",
+                asp.name
+            )
+        });
+        warnings.collect()
     }
 
     /// Replaces the preset of all associations, those of links over M2PA included.
@@ -260,7 +278,7 @@ impl StpConfig {
     /// # Errors
     /// [`ConfigError`] with the line.
     pub fn parse(path: &str, text: &str) -> Result<Self, ConfigError> {
-        let file: File = toml::from_str(text).map_err(|error| ConfigError::Form {
+        let file: ConfigFile = toml::from_str(text).map_err(|error| ConfigError::Form {
             path: path.to_owned(),
             reason: error.to_string().trim_end().to_owned(),
         })?;
@@ -275,9 +293,45 @@ impl StpConfig {
     }
 }
 
+/// Reads a file that is not larger than [`MAX_FILE`].
+fn read_limited(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?
+        .take(MAX_FILE + 1)
+        .read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        let reason = format!("larger than {} MiB", MAX_FILE >> 20);
+        return Err(std::io::Error::new(ErrorKind::FileTooLarge, reason));
+    }
+    Ok(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn endless_files_are_refused() {
+        let error = StpConfig::read(Path::new("/dev/zero")).unwrap_err();
+        let text = "cannot read /dev/zero: larger than 8 MiB";
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn identity_by_number_alone_is_warned_of() {
+        let config = StpConfig::parse("f", FILE).unwrap();
+        let [warning] = &config.warnings()[..] else {
+            panic!("{:?}", config.warnings());
+        };
+        assert!(warning.contains("ASP \"a\""), "{warning}");
+        let text = FILE.replacen(
+            "identifier = 1",
+            "identifier = 1\naddresses = [\"127.0.0.1\"]",
+            1,
+        );
+        let config = StpConfig::parse("f", &text).unwrap();
+        assert!(config.warnings().is_empty());
+    }
 
     const FILE: &str = r#"
 [listen]
