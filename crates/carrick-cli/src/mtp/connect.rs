@@ -20,7 +20,7 @@ use super::message::Variant;
 use crate::endpoint::{self, AssociationArguments, EndpointArguments, address};
 use crate::failure::Failure;
 use crate::parameters::preset;
-use crate::units;
+use crate::{runtime, units};
 
 /// Traffic mode of an application server.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -196,7 +196,8 @@ impl ConnectArguments {
     /// Starts the ASP or IPSP, and waits until it is active at a gateway, an IPSP until its peers are active, too.
     ///
     /// # Errors
-    /// A name is unknown, the endpoint can't be opened, or the ASP is not active in time; the last event is the reason.
+    /// A name is unknown, the endpoint can't be opened, a signal arrives, or the ASP is not active in time; the last event is
+    /// the reason. The session has ended gracefully then.
     pub(super) async fn connect(&self, variant: Variant) -> Result<Session, Failure> {
         let routing_keys = self.routing_keys(variant)?;
         let mut gateways = Vec::new();
@@ -233,7 +234,7 @@ impl ConnectArguments {
             peers: self.ipsp.is_some(),
         };
         let mut last = None;
-        let active = tokio::time::timeout(self.connect_timeout, async {
+        let active = async {
             while let Some(event) = session.events.recv().await {
                 waiting.update(&event.kind);
                 if !waiting.own && !waiting.peers {
@@ -241,19 +242,26 @@ impl ConnectArguments {
                 }
                 last = Some(event);
             }
-        });
-        if active.await.is_err() {
-            let why = last.map_or_else(String::new, |event| {
-                format!(" ({})", event.display(variant.format()))
-            });
-            return Err(Failure::Run(format!(
-                "the ASP is not active at {} in {:?}{why}: check the gateway's addresses, routing context and ASPs, or \
-                 wait longer (--connect-timeout)",
-                self.gateway.join(" or "),
-                self.connect_timeout
-            )));
+        };
+        let signal = tokio::select! {
+            () = active => return Ok(session),
+            () = tokio::time::sleep(self.connect_timeout) => None,
+            signal = runtime::signal_received() => Some(signal),
+        };
+        // An ASP that is up is to be down before its association ends.
+        close(session).await;
+        if let Some(signal) = signal {
+            return Err(runtime::interrupted(signal));
         }
-        Ok(session)
+        let why = last.map_or_else(String::new, |event| {
+            format!(" ({})", event.display(variant.format()))
+        });
+        Err(Failure::Run(format!(
+            "the ASP is not active at {} in {:?}{why}: check the gateway's addresses, routing context and ASPs, or \
+                 wait longer (--connect-timeout)",
+            self.gateway.join(" or "),
+            self.connect_timeout
+        )))
     }
 }
 

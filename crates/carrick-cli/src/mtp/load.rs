@@ -164,8 +164,7 @@ impl Counts {
 
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let base = arguments.label.message(0)?;
-    let session = runtime::until_signal(arguments.connect.connect(arguments.label.variant()));
-    let mut session = session.await?;
+    let mut session = arguments.connect.connect(arguments.label.variant()).await?;
     let counts = RefCell::new(Counts::new()?);
     let run = std::process::id();
     let sender = session.sender.clone();

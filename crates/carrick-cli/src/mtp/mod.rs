@@ -32,7 +32,7 @@ enum MtpCommand {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::run(async {
         match &arguments.command {
-            MtpCommand::Send(arguments) => runtime::until_signal(send::run(arguments)).await,
+            MtpCommand::Send(arguments) => send::run(arguments).await,
             MtpCommand::Receive(arguments) => receive::run(arguments).await,
             MtpCommand::Load(arguments) => load::run(arguments).await,
         }

@@ -40,8 +40,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let session = runtime::until_signal(arguments.connect.connect(arguments.variant));
-    let mut session = session.await?;
+    let mut session = arguments.connect.connect(arguments.variant).await?;
     eprintln!("carrick: the ASP is active");
     let sender = session.sender.clone();
     let (mut count, mut ending) = (0, false);

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use super::connect::{ConnectArguments, close};
 use super::message::{LabelArguments, parse_hex};
 use crate::failure::Failure;
+use crate::runtime;
 
 /// Lines of standard input that wait to be sent.
 const MAX_WAITING: usize = 256;
@@ -80,7 +81,19 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
         messages.push_back(parsed.map_err(|why| Failure::Usage(format!("{text:?}: {why}")))?);
     }
     let mut session = arguments.connect.connect(arguments.label.variant()).await?;
-    send_all(&mut session, &mut messages).await?;
+    let sent = runtime::until_signal(send_each(arguments, &base, &mut session, messages)).await;
+    close(session).await;
+    sent
+}
+
+/// Sends the messages of the arguments, or those of standard input.
+async fn send_each(
+    arguments: &Arguments,
+    base: &ProtocolData,
+    session: &mut Session,
+    mut messages: VecDeque<Outgoing>,
+) -> Result<(), Failure> {
+    send_all(session, &mut messages).await?;
     if arguments.data.is_empty() {
         let mut lines = read_lines()?;
         let (mut batch, mut number) = (Vec::new(), 0);
@@ -88,14 +101,13 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
             for line in batch.drain(..) {
                 number += 1;
                 let line = line?;
-                let parsed = arguments.parse(&base, line.trim_end_matches(['\n', '\r']));
+                let parsed = arguments.parse(base, line.trim_end_matches(['\n', '\r']));
                 let wrong = |why| Failure::Run(format!("line {number} of standard input: {why}"));
                 messages.push_back(parsed.map_err(wrong)?);
             }
-            send_all(&mut session, &mut messages).await?;
+            send_all(session, &mut messages).await?;
         }
     }
-    close(session).await;
     Ok(())
 }
 
