@@ -7,7 +7,7 @@ use bytes::Bytes;
 use carrick_proto::Time;
 
 use super::asp::{Asp, AspEvent, ServedId};
-use super::sgp::{AspKey, DeliveryError, Gateway, GatewayEvent};
+use super::sgp::{AspKey, DeliveryError, DividedRequest, Gateway, GatewayEvent};
 use super::{AsIds, AspState, data_stream};
 use crate::message::{
     AspDown, AspIdentifier, AspUp, CorrelationId, DecodeError, DiagnosticInformation, EncodeError,
@@ -143,6 +143,11 @@ pub trait Layer: Copy + Eq + Ord + Debug + 'static {
 
     /// Returns the Error message that answers a malformed message, `None` for Error messages.
     fn answering(error: &DecodeError, octets: &[u8]) -> Option<Self::ErrorMessage>;
+
+    /// Divides a registration request with malformed keys, `None` if the message is not one.
+    fn divide_registration(_octets: &Bytes) -> Option<DividedRequest<Self::Message>> {
+        None
+    }
 
     /// Returns the code of an Error message, its application servers and diagnostic information.
     fn read_error(

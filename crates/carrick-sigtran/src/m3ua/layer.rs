@@ -1,5 +1,6 @@
 //! M3UA as a layer with ASPs.
 
+use bytes::Bytes;
 use carrick_proto::Time;
 
 use super::asp::{Asp, AspApplicationServer, AspIndication};
@@ -13,6 +14,7 @@ use super::{
     ErrorMessage, Message, NetworkAppearance, Notify, ProtocolData, RoutingContext,
     RoutingContexts, Status, TrafficMode, kinds,
 };
+use crate::aspm::sgp::DividedRequest;
 use crate::aspm::{Activation, AsIds, Layer, Maintenance, unlabelled};
 use crate::message::{AspIdentifier, MessageKind};
 
@@ -27,6 +29,10 @@ impl Layer for M3ua {
     const UNDEFINED_AS: ErrorCode = ErrorCode::NO_CONFIGURED_AS;
 
     ss7_layer!();
+
+    fn divide_registration(octets: &Bytes) -> Option<DividedRequest<Message>> {
+        super::sgp::divide_registration(octets)
+    }
 
     unlabelled!(routing_contexts: RoutingContexts, std::convert::identity, std::convert::identity);
 

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use super::{
-    DecodeError, DecodeErrorKind, EncodeError, MessageWriter, Parameters, RawMessage, RawParameter,
+    DecodeError, DecodeErrorKind, EncodeError, MessageKind, MessageWriter, Parameters, RawMessage,
+    RawParameter,
 };
 
 /// Message that is being decoded.
@@ -199,6 +200,27 @@ impl<T: Parameter> Field for Vec<T> {
         self.iter()
             .try_for_each(|parameter| Parameter::encode(parameter, writer))
     }
+}
+
+/// Decodes the parameters of a type in a message of a kind, each by itself. `None` if the message is of another kind, or
+/// its layout is wrong.
+pub(crate) fn decode_each<T: Parameter>(
+    octets: &Bytes,
+    kind: MessageKind,
+    is_excluded: fn(u16) -> bool,
+) -> Option<Vec<(RawParameter<'_>, Result<T, DecodeError>)>> {
+    let message = RawMessage::parse(octets).ok()?;
+    if message.kind != kind {
+        return None;
+    }
+    let context = Context {
+        octets,
+        is_excluded,
+    };
+    let parameters: Vec<_> = message.parameters().collect::<Result<_, _>>().ok()?;
+    let wanted = parameters.into_iter().filter(|raw| T::accepts(raw.tag));
+    let decoded = wanted.map(|raw| (raw, T::decode(Value { raw, context })));
+    Some(decoded.collect())
 }
 
 /// Violation of a rule about the parameters of a message together.

@@ -1,5 +1,6 @@
 //! SUA as a layer with ASPs.
 
+use bytes::Bytes;
 use carrick_proto::Time;
 
 use super::asp::{Asp, AspApplicationServer, AspIndication};
@@ -11,7 +12,7 @@ use super::{
     DiagnosticInformation, DrnLabel, ErrorCode, ErrorMessage, LabelPosition, Message, Notify,
     RoutingContext, RoutingContexts, Status, TidLabel, TrafficMode, kinds, traffic,
 };
-use crate::aspm::sgp::{AspKey, DeliveryError};
+use crate::aspm::sgp::{AspKey, DeliveryError, DividedRequest};
 use crate::aspm::{Activation, AsIds, Layer, Maintenance, maintenance};
 use crate::m3ua::NetworkAppearance;
 use crate::m3ua::route::{DestinationEvent, GatewayRoutes, RouteInput, Ss7Layer, ss7_layer};
@@ -48,6 +49,10 @@ impl Layer for Sua {
     const ACK_HAS_LIST: bool = true;
 
     ss7_layer!();
+
+    fn divide_registration(octets: &Bytes) -> Option<DividedRequest<Message>> {
+        super::sgp::divide_registration(octets)
+    }
 
     fn read(message: &Message) -> Option<Maintenance<Self>> {
         let activation = |body: &AspActive| Activation {

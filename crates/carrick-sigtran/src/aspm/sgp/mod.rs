@@ -22,7 +22,8 @@ mod registration;
 pub use application_server::AsState;
 pub use config::{GatewayConfig, GatewayConfigError, RegistrationPolicy, SgpAspConfig};
 pub use delivery::DeliveryError;
-pub use registration::{KeyResult, Registering, RegistrationOutcome};
+pub(crate) use registration::RESULTS_PER_MESSAGE;
+pub use registration::{DividedRequest, KeyResult, Registering, RegistrationOutcome};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -348,7 +349,7 @@ impl<L: Layer> Gateway<L> {
         }
     }
 
-    /// Answers a message that could not be decoded.
+    /// Answers a message that could not be decoded. Malformed keys of a registration have their own results (section 4.4.1).
     pub fn handle_malformed(
         &mut self,
         now: Time,
@@ -360,6 +361,18 @@ impl<L: Layer> Gateway<L> {
             return;
         };
         peer.heartbeat.received(now);
+        if peer.up
+            && self.config.registration != RegistrationPolicy::Unsupported
+            && let Some(divided) = L::divide_registration(octets)
+        {
+            for refusal in divided.refusals {
+                self.send(asp, refusal);
+            }
+            if let Some(valid) = &divided.valid {
+                L::serve(self, now, asp, 0, valid);
+            }
+            return;
+        }
         if let (Some(answer), Some(_)) = (L::answering(error, octets), peer.outbound_streams) {
             self.answer_error(asp, answer);
         }

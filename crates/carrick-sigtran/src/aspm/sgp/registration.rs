@@ -8,7 +8,16 @@ use crate::aspm::asp::status;
 use crate::message::{ErrorCode, TrafficMode};
 
 /// Results in one message of at most 64 KiB.
-const RESULTS_PER_MESSAGE: usize = 1000;
+pub(crate) const RESULTS_PER_MESSAGE: usize = 1000;
+
+/// Registration request of which some keys are malformed.
+#[derive(Debug)]
+pub struct DividedRequest<M> {
+    /// Request with the other keys, if there are any.
+    pub valid: Option<M>,
+    /// Responses that refuse the malformed keys.
+    pub refusals: Vec<M>,
+}
 
 /// Layer with registration of keys.
 pub trait Registering: Layer {

@@ -11,7 +11,10 @@ mod table;
 
 pub use gateways::{Audit, GatewayKey, RouteTable, RouteTableConfig};
 pub use ss7::{GatewayRoutes, SgpRequestError, Ss7Layer};
-pub(crate) use ss7::{MAX_POINT_CODES, routing_key_responses, ss7_layer, unavailable_network};
+pub(crate) use ss7::{
+    MAX_POINT_CODES, divide_registration, malformed_key_status, routing_key_responses, ss7_layer,
+    unavailable_network,
+};
 pub use table::DestinationTable;
 
 use crate::aspm::AspState;

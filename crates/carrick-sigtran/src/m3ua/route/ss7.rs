@@ -12,8 +12,9 @@ use crate::aspm::sgp::{AspKey, Gateway};
 use crate::aspm::{AsIds, AspState, Layer};
 use crate::m3ua::{
     AffectedPointCode, AffectedPointCodes, CongestionLevel, NetworkAppearance, PointCode,
-    RoutingContext, RoutingContexts,
+    RegistrationStatus, RoutingContext, RoutingContexts, tag,
 };
+use crate::message::DecodeErrorKind;
 
 /// Maximum point codes of a message to an ASP; a DAUD can have more.
 pub(crate) const MAX_POINT_CODES: usize = 8192;
@@ -436,3 +437,74 @@ macro_rules! routing_key_responses {
     };
 }
 pub(crate) use routing_key_responses;
+
+/// Returns the status of a registration whose Routing Key is malformed (RFC 4666 and RFC 3868, section 4.4.1). The numbers
+/// are the same in both layers.
+pub(crate) const fn malformed_key_status(
+    error: DecodeErrorKind,
+    destination: u16,
+    network: u16,
+) -> RegistrationStatus {
+    match error {
+        DecodeErrorKind::Excluded(_) => RegistrationStatus::UNSUPPORTED_PARAMETER,
+        DecodeErrorKind::Value { tag, .. } | DecodeErrorKind::ParameterLength { tag, .. } => {
+            if tag == destination {
+                RegistrationStatus::INVALID_DPC
+            } else if tag == network {
+                RegistrationStatus::INVALID_NETWORK_APPEARANCE
+            } else if tag == tag::TRAFFIC_MODE_TYPE {
+                RegistrationStatus::UNSUPPORTED_TRAFFIC_MODE
+            } else {
+                RegistrationStatus::INVALID_ROUTING_KEY
+            }
+        }
+        _ => RegistrationStatus::INVALID_ROUTING_KEY,
+    }
+}
+
+/// Defines the function that divides a registration request with malformed Routing Keys, with the tag of destinations.
+macro_rules! divide_registration {
+    ($destination:path $(, $field:ident: $value:expr)?) => {
+        /// Divides a registration request with malformed keys: the request for the other keys, and the responses that refuse
+        /// the malformed ones. `None` if a key has no identifier to answer it by, or none is malformed.
+        pub(crate) fn divide_registration(
+            octets: &bytes::Bytes,
+        ) -> Option<DividedRequest<Message>> {
+            let decoded = decode_each::<RoutingKey>(octets, kinds::REG_REQ, tag::is_excluded)?;
+            let (mut routing_keys, mut results) = (Vec::new(), Vec::new());
+            for (raw, key) in decoded {
+                let error = match key {
+                    Ok(key) => {
+                        routing_keys.push(key);
+                        continue;
+                    }
+                    Err(error) => error,
+                };
+                let mut nested = raw.nested().flatten();
+                let id = nested.find(|raw| raw.tag == tag::LOCAL_ROUTING_KEY_IDENTIFIER)?;
+                let id = u32::from_be_bytes(id.value.try_into().ok()?);
+                let status =
+                    malformed_key_status(error.kind, $destination, tag::NETWORK_APPEARANCE);
+                results.push(RegistrationResult {
+                    local_id: LocalRoutingKeyIdentifier(id),
+                    status: RegistrationStatus(status.0),
+                    routing_context: NO_CONTEXT,
+                });
+            }
+            if results.is_empty() {
+                return None;
+            }
+            let valid = (!routing_keys.is_empty())
+                .then(|| Message::RegistrationRequest(RegistrationRequest { routing_keys, $($field: $value)? }));
+            let refusals = results.chunks(RESULTS_PER_MESSAGE).map(|results| {
+                let results = results.to_vec();
+                Message::RegistrationResponse(RegistrationResponse { results })
+            });
+            Some(DividedRequest {
+                valid,
+                refusals: refusals.collect(),
+            })
+        }
+    };
+}
+pub(crate) use divide_registration;

@@ -22,6 +22,8 @@ use super::{
 use crate::aspm::AsIds;
 use crate::aspm::sgp::{self, GatewayEvent};
 
+pub(in crate::m3ua) use registration::divide_registration;
+
 pub use crate::aspm::sgp::{AsState, AspKey, RegistrationPolicy};
 
 /// Signalling gateway process with its application servers and ASPs.

@@ -7,12 +7,16 @@ use super::{
     ApplicationServerConfig, ErrorCode, Message, RoutingContext, SignallingGatewayProcess,
     TrafficMode,
 };
-use crate::aspm::sgp::{KeyResult, Registering, RegistrationOutcome};
-use crate::m3ua::route::routing_key_responses;
-use crate::m3ua::{
-    DeregistrationResponse, DeregistrationResult, DeregistrationStatus, M3ua, RegistrationResponse,
-    RegistrationResult, RegistrationStatus, RoutingKey,
+use crate::aspm::sgp::{
+    DividedRequest, KeyResult, RESULTS_PER_MESSAGE, Registering, RegistrationOutcome,
 };
+use crate::m3ua::route::{divide_registration, malformed_key_status, routing_key_responses};
+use crate::m3ua::{
+    DeregistrationResponse, DeregistrationResult, DeregistrationStatus, LocalRoutingKeyIdentifier,
+    M3ua, RegistrationRequest, RegistrationResponse, RegistrationResult, RegistrationStatus,
+    RoutingKey, kinds, tag,
+};
+use crate::message::field::decode_each;
 
 /// Routing context of results that have none, and of application servers before one is assigned.
 const NO_CONTEXT: RoutingContext = RoutingContext(0);
@@ -49,6 +53,8 @@ impl Registering for M3ua {
         })
     }
 }
+
+divide_registration!(tag::DESTINATION_POINT_CODE);
 
 impl SignallingGatewayProcess {
     /// Returns the application server with exactly this routing key.

@@ -25,6 +25,8 @@ use crate::aspm::{AsIds, AspState};
 use crate::m3ua;
 use crate::m3ua::route::GatewayRoutes;
 
+pub(in crate::sua) use registration::divide_registration;
+
 pub use crate::aspm::sgp::{AsState, AspKey, RegistrationPolicy};
 pub use crate::m3ua::route::SgpRequestError;
 

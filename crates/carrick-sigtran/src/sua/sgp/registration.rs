@@ -5,11 +5,15 @@ use super::{
     ApplicationServerConfig, Destinations, ErrorCode, Message, RoutingContext,
     SignallingGatewayProcess, Sua, TrafficMode,
 };
-use crate::aspm::sgp::{KeyResult, Registering, RegistrationOutcome};
-use crate::m3ua::route::routing_key_responses;
+use crate::aspm::sgp::{
+    DividedRequest, KeyResult, RESULTS_PER_MESSAGE, Registering, RegistrationOutcome,
+};
+use crate::m3ua::route::{divide_registration, malformed_key_status, routing_key_responses};
+use crate::message::field::decode_each;
 use crate::sua::{
-    DeregistrationResponse, DeregistrationResult, DeregistrationStatus, RegistrationResponse,
-    RegistrationResult, RegistrationStatus, RoutingKey,
+    DeregistrationResponse, DeregistrationResult, DeregistrationStatus, LocalRoutingKeyIdentifier,
+    RegistrationRequest, RegistrationResponse, RegistrationResult, RegistrationStatus, RoutingKey,
+    kinds, tag,
 };
 
 /// Routing context of results that have none, and of application servers before one is assigned.
@@ -69,6 +73,8 @@ impl Registering for Sua {
         RegistrationOutcome::New(server)
     }
 }
+
+divide_registration!(tag::DESTINATION_ADDRESS, capabilities: None);
 
 impl SignallingGatewayProcess {
     /// Returns a routing context that is not in use, after that of the last registration.

@@ -200,3 +200,59 @@ fn floods_of_registrations_are_bounded() {
     bench.receive(1, &Message::AspDown(AspDown::default()));
     assert_eq!(bench.sgp.as_state(rc(2)), None);
 }
+
+/// RFC 4666, section 4.4.1: invalid data and unsupported parameters of a key
+#[test]
+fn malformed_keys_have_results() {
+    let mut bench = registering(RegistrationPolicy::NewKeys, 9);
+    let id = |id: u8| [2, 10, 0, 8, 0, 0, 0, id];
+    let dpc = |mask: u8, code: u8| [2, 11, 0, 8, mask, 0, 0, code];
+    let circuit_range = [2, 15, 0, 12, 0, 0, 0, 9, 0, 1, 0, 9];
+    let bad_indicator = [2, 12, 0, 5, 0x10, 0, 0, 0];
+    let keys: [&[&[u8]]; 5] = [
+        &[&id(1)],
+        &[&id(2), &dpc(0, 9), &circuit_range],
+        &[&id(3), &dpc(1, 9)],
+        &[&id(4), &dpc(0, 9), &bad_indicator],
+        &[&id(5), &dpc(0, 77)],
+    ];
+    let octets = |keys: &[&[&[u8]]]| {
+        let mut octets = vec![1, 0, 9, 1, 0, 0, 0, 0];
+        for key in keys {
+            let content = key.concat();
+            octets.extend([2, 7, 0, 4 + content.len() as u8]);
+            octets.extend(content);
+        }
+        octets[7] = octets.len() as u8;
+        bytes::Bytes::from(octets)
+    };
+    let request = octets(&keys);
+    let error = Message::decode(&request).expect_err("malformed keys");
+    let (asp, now) = (bench.asps[1], bench.now);
+    bench.sgp.handle_malformed(now, asp, &error, &request);
+    let sent = bench.sent().into_iter();
+    let results = sent.filter_map(|(_, message)| match message {
+        Message::RegistrationResponse(response) => Some(response.results),
+        Message::Error(error) => panic!("{error:?}"),
+        _ => None,
+    });
+    let results: Vec<_> = results
+        .flatten()
+        .map(|r| (r.local_id.0, r.status))
+        .collect();
+    assert_eq!(
+        results,
+        [
+            (1, RegistrationStatus::INVALID_ROUTING_KEY),
+            (2, RegistrationStatus::UNSUPPORTED_PARAMETER),
+            (3, RegistrationStatus::INVALID_DPC),
+            (4, RegistrationStatus::INVALID_ROUTING_KEY),
+            (5, RegistrationStatus::SUCCESS),
+        ]
+    );
+    // Without an identifier there is no key to answer.
+    let request = octets(&[&[&dpc(0, 9)]]);
+    let error = Message::decode(&request).expect_err("no identifier");
+    bench.sgp.handle_malformed(now, asp, &error, &request);
+    bench.sent_error(1, ErrorCode::MISSING_PARAMETER);
+}
