@@ -198,6 +198,9 @@ fn load_measures_messages_that_are_sent_back() {
         "carrick_stp_asp_active{application_server=\"hlr\",asp=\"hlr1\"} 1\n",
         "carrick_stp_destination_available{destination=\"2-117-3\"} 1\n",
         "carrick_stp_discarded_total{reason=\"no_route\"} 0\n",
+        "carrick_stp_path_active{asp=\"hlr1\",address=\"127.0.0.1\"} 1\n",
+        "carrick_stp_path_failures_total 0\n",
+        "carrick_stp_events_suppressed_total 0\n",
     ] {
         assert!(text.contains(line), "{line} in\n{text}");
     }
@@ -524,4 +527,59 @@ fn configurations_of_the_manual_are_valid() {
         count += 1;
     }
     assert_eq!(count, 6);
+}
+
+#[test]
+fn the_example_and_the_unit_are_valid() {
+    let example = include_str!("../../../../docs/examples/carrick-stp.toml");
+    let file = ConfigFile::write("example", example);
+    let checked = run(&["stp", "--config", file.path(), "--check"]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    assert!(!checked.errors.contains("warning"), "{checked:?}");
+    let unit = include_str!("../../../../docs/examples/carrick-stp.service");
+    // The installed program need not exist.
+    let unit = unit.replace("/usr/local/bin/carrick", env!("CARGO_BIN_EXE_carrick"));
+    let folder = std::env::temp_dir().join(format!("carrick-stp-unit-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let service = folder.join("carrick-stp.service");
+    std::fs::write(&service, unit).unwrap();
+    let verified = std::process::Command::new("systemd-analyze")
+        .args(["verify", "--man=no"])
+        .arg(&service)
+        .output();
+    std::fs::remove_dir_all(&folder).unwrap();
+    match verified {
+        Ok(output) => {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{errors}");
+            assert!(!errors.contains("carrick-stp"), "{errors}");
+        }
+        Err(error) => println!("skipped: no systemd-analyze: {error}"),
+    }
+}
+
+#[test]
+fn identity_by_number_alone_is_warned_of() {
+    let text = FILE.replacen(
+        "addresses = [\"127.0.0.1\"]\nidentifier = 1",
+        "identifier = 1",
+        1,
+    );
+    let file = ConfigFile::write("number", &text);
+    let checked = run(&["stp", "--config", file.path(), "--check"]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    let warning = "warning: ASP \"hlr1\" is recognized by its identifier alone";
+    assert!(checked.errors.contains(warning), "{checked:?}");
+}
+
+/// RFC 4666, section 4.3.4.2
+#[test]
+fn an_asp_that_is_not_active_yet_ends_with_asp_down() {
+    let mut stp = Stp::start("early-end", FILE);
+    // The gateway refuses ASP Active for the application server of another ASP.
+    let asp = stp.mtp("receive", "100", "3", &["--connect-timeout", "1h"]);
+    wait_for(&mut stp.running, "msc: ASP is up");
+    asp.signal(Signal::SIGTERM);
+    wait_for(&mut stp.running, "msc: ASP is down");
+    asp.finish().assert_failed(1, "interrupted by SIGTERM");
 }

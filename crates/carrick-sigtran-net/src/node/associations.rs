@@ -1,5 +1,6 @@
 //! Associations of all kinds of peers: set-up, messages, restart and end.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use carrick_sigtran::{SctpNotification, m2pa};
 use tokio::sync::mpsc;
 
 use super::identification::Unidentified;
-use super::{M2paSide, Node, NodeAssociation, Role, admission};
+use super::{M2paSide, Node, NodeAssociation, PeerPath, Role, admission};
 use crate::association::{AssociationId, Input, OpenAssociation};
 use crate::connection::{Connected, LinkKey, PeerConnection};
 use crate::event::EventKind;
@@ -175,7 +176,13 @@ impl<L: SocketLayer> Node<L> {
             _ => L::PAYLOAD_PROTOCOL_ID,
         };
         let open = OpenAssociation::start(id, association, ppid, inputs, room);
-        self.associations.insert(id, NodeAssociation { open, role });
+        let failed_paths = BTreeSet::new();
+        let association = NodeAssociation {
+            open,
+            role,
+            failed_paths,
+        };
+        self.associations.insert(id, association);
         id
     }
 
@@ -227,6 +234,7 @@ impl<L: SocketLayer> Node<L> {
         if let Role::Unidentified(peer) = &mut association.role {
             return peer.await_up(now);
         }
+        association.failed_paths.clear();
         let outbound_streams = association.open.sender.outbound_streams();
         let restarted = SctpNotification::Restarted { outbound_streams };
         let role = association.role.clone();
@@ -244,15 +252,37 @@ impl<L: SocketLayer> Node<L> {
         address: IpAddr,
         active: bool,
     ) {
-        let Some(association) = self.associations.get(&id) else {
+        let Some(association) = self.associations.get_mut(&id) else {
             return;
         };
         let role = association.role.clone();
+        if active {
+            association.failed_paths.remove(&address);
+        } else if association.failed_paths.insert(address) {
+            self.counters.path_failures += 1;
+        }
         if let Some(name) = self.peer_name(&role) {
             self.notify(name, EventKind::Path(address, active));
         }
         let status = SctpNotification::PathStatus { address, active };
         self.notify_machine(now, &role, status);
+    }
+
+    /// Returns the paths of all associations with known peers.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = PeerPath> + '_ {
+        let known = self.associations.values().filter_map(|association| {
+            let peer = self.peer_name(&association.role)?;
+            Some((association, peer))
+        });
+        known.flat_map(|(association, peer)| {
+            let addresses = association.open.sender.peer_addresses().iter();
+            addresses.map(move |address| PeerPath {
+                peer: Arc::clone(&peer),
+                is_asp: matches!(association.role, Role::Asp(_)),
+                address: *address,
+                is_active: !association.failed_paths.contains(address),
+            })
+        })
     }
 
     /// Returns the name of the peer of an association, `None` if the peer is unknown or leaves.

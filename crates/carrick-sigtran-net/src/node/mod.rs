@@ -22,7 +22,8 @@ pub use ipsp::{IpspConfig, IpspPeer};
 pub(crate) use ipsp::{IpspKey, IpspSide};
 pub(crate) use m2pa::{M2paConfig, M2paKey, M2paLinkConfig};
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use carrick::{Endpoint, MessagePart, Ppid};
@@ -69,6 +70,17 @@ enum Role {
 struct NodeAssociation {
     open: OpenAssociation,
     role: Role,
+    /// Addresses of the peer whose path has failed.
+    failed_paths: BTreeSet<IpAddr>,
+}
+
+/// Path of an association with a known peer.
+pub(crate) struct PeerPath {
+    pub(crate) peer: Arc<str>,
+    /// The peer is an ASP of this gateway.
+    pub(crate) is_asp: bool,
+    pub(crate) address: IpAddr,
+    pub(crate) is_active: bool,
 }
 
 /// Origin of a transfer.
@@ -111,6 +123,8 @@ pub(crate) struct NodeCounters {
     pub(crate) not_diverted: u64,
     /// Events that were not taken.
     pub(crate) events_lost: u64,
+    /// Failures of paths.
+    pub(crate) path_failures: u64,
 }
 
 /// State machines of a layer with their associations.

@@ -40,7 +40,22 @@ impl StpCore {
         let suppressed = ConstCounter::new(self.event_limits.suppressed());
         let help = "Events left out of the log, because their source had too many";
         registry.register("events_suppressed", help, suppressed);
+        self.register_paths(&mut registry);
         encode_metrics(&registry)
+    }
+
+    fn register_paths(&self, registry: &mut Registry) {
+        let paths: Family<Labels, Gauge> = Family::default();
+        for path in self.node.paths() {
+            let kind = if path.is_asp { "asp" } else { "gateway" };
+            let address = ("address", path.address.to_string());
+            let labels = vec![(kind, escaped(&path.peer)), address];
+            paths.get_or_create(&labels).set(path.is_active.into());
+        }
+        let help = "1 if the path to the address of the ASP, gateway or peer is active";
+        registry.register("path_active", help, paths);
+        let failures = ConstCounter::new(self.node.counters.path_failures);
+        registry.register("path_failures", "Failures of paths", failures);
     }
 
     fn register_traffic(&self, registry: &mut Registry) {
