@@ -580,6 +580,8 @@ fn an_asp_that_is_not_active_yet_ends_with_asp_down() {
     let asp = stp.mtp("receive", "100", "3", &["--connect-timeout", "1h"]);
     wait_for(&mut stp.running, "msc: ASP is up");
     asp.signal(Signal::SIGTERM);
+    // ASP Down precedes the end of the association.
     wait_for(&mut stp.running, "msc: ASP is down");
+    wait_for(&mut stp.running, "msc: disconnected: shut down");
     asp.finish().assert_failed(1, "interrupted by SIGTERM");
 }
