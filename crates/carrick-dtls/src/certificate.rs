@@ -135,6 +135,7 @@ impl Certificate {
     }
 
     /// Makes a certificate from DER, with its private key on P-256 or P-384 in DER of PKCS #8 or SEC 1.
+    /// [`Dtls::new`](crate::Dtls::new) checks that both can be read and belong together.
     pub fn from_der(certificate: Vec<u8>, private_key: Vec<u8>) -> Self {
         Self {
             der: certificate,

@@ -10,6 +10,7 @@ use dimpl::crypto::{Dtls12CipherSuite, Dtls13CipherSuite};
 
 use crate::config::{DtlsConfig, Trust, Versions};
 use crate::error::DtlsConfigError;
+use crate::key::{checked_key, crypto};
 use crate::session::DtlsSession;
 
 /// Maximum number of bytes that DTLS adds to a packet: a header of 13, an explicit nonce of 8 and a tag of
@@ -35,6 +36,8 @@ pub struct Dtls {
 
 struct Library {
     config: Arc<dimpl::Config>,
+    /// Private key as [`checked_key`] returns it.
+    key: Vec<u8>,
 }
 
 impl std::fmt::Debug for Library {
@@ -47,13 +50,15 @@ impl Dtls {
     /// Checks the configuration and prepares the library.
     ///
     /// # Errors
-    /// The error names the parameter that is out of its range.
+    /// The error names the parameter that is out of its range, or what is wrong with the private key.
     pub fn new(config: DtlsConfig) -> Result<Self, DtlsConfigError> {
         if !(256..=16_384).contains(&config.handshake_datagram) {
             let what = "handshake_datagram: must be 256 to 16384";
             return Err(DtlsConfigError(what.into()));
         }
+        let key = checked_key(&config.certificate)?;
         let mut builder = dimpl::Config::builder()
+            .with_crypto_provider(crypto())
             .mtu(config.handshake_datagram)
             .require_client_certificate(!config.trust.is_anyone())
             .use_server_cookie(true)
@@ -74,6 +79,7 @@ impl Dtls {
             config,
             library: Library {
                 config: Arc::new(library),
+                key,
             },
             epoch: Instant::now(),
         })
@@ -87,7 +93,7 @@ impl Dtls {
     fn session(&self, now: Time, trust: Trust, connects: bool) -> DtlsSession {
         let certificate = DtlsCertificate {
             certificate: self.config.certificate.der.clone(),
-            private_key: self.config.certificate.key.clone(),
+            private_key: self.library.key.clone(),
         };
         let library = Arc::clone(&self.library.config);
         let at = self.epoch + now.since(Time::ZERO);

@@ -36,6 +36,7 @@ mod certificate;
 mod config;
 mod error;
 mod factory;
+mod key;
 mod session;
 
 pub use certificate::{Certificate, Fingerprint};

@@ -103,6 +103,22 @@ async fn megabytes_are_transferred_over_dtls() {
 }
 
 #[tokio::test]
+async fn an_unusable_key_is_refused_at_bind() {
+    let (one, other) = (
+        Certificate::generate().unwrap(),
+        Certificate::generate().unwrap(),
+    );
+    for key in [&[1, 2, 3], other.private_key()] {
+        let wrong = Certificate::from_der(one.der().to_vec(), key.to_vec());
+        let dtls = DtlsConfig::new(wrong, Trust::Anyone);
+        let config = Config::udp([LOOPBACK]).encapsulation_port(0).dtls(dtls);
+        let error = Endpoint::bind(config).expect_err("refused");
+        assert!(matches!(error, BindError::Dtls(_)), "{error}");
+        assert!(error.to_string().contains("private key"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_wrong_server_certificate_is_reported() {
     let server = bind(DtlsConfig::new(
         Certificate::generate().unwrap(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carrick_dtls::{Certificate, DtlsConfig, DtlsError, Trust};
+use carrick_dtls::{Certificate, Dtls, DtlsConfig, DtlsError, Trust};
 use carrick_proto::CloseReason;
 
 use super::{VERSIONS, failure};
@@ -99,18 +99,26 @@ fn a_key_of_another_certificate_is_an_error() {
         certificate(SERVER).der().to_vec(),
         certificate(2).private_key().to_vec(),
     );
-    let mut world = World::of(|node| {
-        let own = if node == SERVER {
-            mixed.clone()
-        } else {
-            certificate(CLIENT)
-        };
-        DtlsConfig::new(own, expecting(1 - node))
-    });
-    let id = world.connect();
-    world.run(Duration::from_secs(60));
-    assert_eq!(
-        world.nodes[CLIENT].closed(id),
-        Some(&CloseReason::LowerLayerLost)
-    );
+    let error = Dtls::new(DtlsConfig::new(mixed, Trust::Anyone)).expect_err("refused");
+    let error = error.to_string();
+    assert!(error.contains("private key does not belong"), "{error}");
+}
+
+#[test]
+fn an_unreadable_key_or_certificate_is_an_error() {
+    let good = certificate(SERVER);
+    for (der, key, expected) in [
+        (good.der(), &[][..], "cannot read the private key"),
+        (good.der(), &[1, 2, 3], "cannot read the private key"),
+        (&[1, 2, 3], good.private_key(), "does not belong"),
+    ] {
+        let wrong = Certificate::from_der(der.to_vec(), key.to_vec());
+        let error = Dtls::new(DtlsConfig::new(wrong, Trust::Anyone)).expect_err("refused");
+        let error = error.to_string();
+        assert!(
+            error.starts_with("DTLS configuration: certificate: "),
+            "{error}"
+        );
+        assert!(error.contains(expected), "{error}");
+    }
 }
