@@ -11,16 +11,12 @@ use dimpl::crypto::{Dtls12CipherSuite, Dtls13CipherSuite};
 use crate::config::{DtlsConfig, Trust, Versions};
 use crate::error::DtlsConfigError;
 use crate::key::{checked_key, crypto};
+use crate::records::client_hello;
 use crate::session::DtlsSession;
 
 /// Maximum number of bytes that DTLS adds to a packet: a header of 13, an explicit nonce of 8 and a tag of
 /// 16 bytes with AES-GCM in DTLS 1.2. DTLS 1.3 adds 22.
 pub const OVERHEAD: usize = 37;
-
-/// Length of a header of records and handshake messages of DTLS 1.2 (RFC 6347, sections 4.1 and 4.2.2).
-pub(crate) const RECORD_HEADER: usize = 13;
-const CLIENT_HELLO: u8 = 1;
-pub(crate) const HANDSHAKE: u8 = 22;
 
 /// DTLS sessions of an endpoint.
 pub type DtlsLayer = SessionLayer<Dtls>;
@@ -123,7 +119,11 @@ impl SessionFactory for Dtls {
     }
 
     fn opens(&self, datagram: &[u8]) -> bool {
-        opens(datagram)
+        client_hello(datagram).is_some_and(|hello| hello.random().is_some())
+    }
+
+    fn continues(&self, datagram: &[u8]) -> bool {
+        client_hello(datagram).is_some_and(|hello| hello.offset > 0)
     }
 
     fn accept(&mut self, now: Time) -> DtlsSession {
@@ -133,21 +133,4 @@ impl SessionFactory for Dtls {
     fn leads_to(&self, session: &DtlsSession, peer: &Trust) -> bool {
         session.leads_to(peer)
     }
-}
-
-/// Returns whether a datagram begins with the first fragment of a `ClientHello` in plain text.
-pub(crate) fn opens(datagram: &[u8]) -> bool {
-    let Some((header, rest)) = datagram.split_first_chunk::<RECORD_HEADER>() else {
-        return false;
-    };
-    let [kind, major, minor, epoch @ ..] = header;
-    let len = usize::from(u16::from_be_bytes([header[11], header[12]]));
-    let first_fragment = rest.get(6..9) == Some(&[0; 3]);
-    *kind == HANDSHAKE
-        && *major == 254
-        && matches!(minor, 253 | 255)
-        && epoch[..2] == [0, 0]
-        && len <= rest.len()
-        && rest.first() == Some(&CLIENT_HELLO)
-        && first_fragment
 }

@@ -37,6 +37,7 @@ mod config;
 mod error;
 mod factory;
 mod key;
+mod records;
 mod session;
 
 pub use certificate::{Certificate, Fingerprint};

@@ -12,13 +12,18 @@ use dimpl::{Output, UnexpectedMessageError};
 use crate::certificate::Fingerprint;
 use crate::config::Trust;
 use crate::error::DtlsError;
-use crate::factory::{HANDSHAKE, RECORD_HEADER, opens};
+use crate::records::{
+    HANDSHAKE, HandshakeRecords, Peer, RECORD_HEADER, SERVER_HELLO, client_hello,
+};
 
 /// Maximum number of datagrams that wait to be sent: more than the longest flight.
 const MAX_WAITING: usize = 32;
 
 /// Maximum length of a record in bytes, its header included.
 const MAX_RECORD: usize = 1 << 15;
+
+/// Maximum number of bytes of a client's hellos before it has returned the cookie.
+const MAX_UNVALIDATED: usize = 1 << 14;
 
 /// Interval after which a due timer of the library is repeated if it is still due.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -39,6 +44,12 @@ pub struct DtlsSession {
     certificate: Vec<u8>,
     /// The peer is refused, and gets an alert once records are encrypted.
     refused: Option<DtlsError>,
+    /// Request for the cookie, which is sent once for each `ClientHello` without it (RFC 9147, section 5.1).
+    cookie_request: Vec<Vec<u8>>,
+    /// Bytes of the client's hellos before it has returned the cookie.
+    unvalidated: usize,
+    /// Error that records in plain text caused, which may be forged: the reason if the handshake times out.
+    suspected: Option<DtlsError>,
     waiting: VecDeque<Vec<u8>>,
     wake: Option<Time>,
     buffer: Vec<u8>,
@@ -86,6 +97,9 @@ impl DtlsSession {
             cookie_verified: false,
             certificate: Vec::new(),
             refused: None,
+            cookie_request: Vec::new(),
+            unvalidated: 0,
+            suspected: None,
             waiting: VecDeque::new(),
             wake: None,
             buffer: vec![0; 2048],
@@ -101,6 +115,19 @@ impl DtlsSession {
             SessionState::Established if self.certificate.is_empty() => trust.is_anyone(),
             SessionState::Established => trust.check(&self.certificate).is_ok(),
             SessionState::Closed | SessionState::Failed(_) => false,
+        }
+    }
+
+    /// Returns whether the peer is a client that has not returned the cookie.
+    fn awaits_cookie(&self) -> bool {
+        !self.connects && !self.cookie_verified && self.state == SessionState::Handshake
+    }
+
+    fn peer(&self) -> Peer {
+        match (self.connects, self.awaits_cookie()) {
+            (true, _) => Peer::Server,
+            (false, true) => Peer::UnvalidatedClient,
+            (false, false) => Peer::Client,
         }
     }
 
@@ -126,8 +153,66 @@ impl DtlsSession {
         }
         match self.dtls.handle_timeout(self.instant(now)) {
             Ok(()) => self.drain(now, packets),
-            Err(error) => self.fail(error.into()),
+            Err(error) => {
+                let error = DtlsError::from(error);
+                let suspected = self.suspected.take();
+                self.fail(match suspected {
+                    Some(suspected) if error == DtlsError::TimedOut => suspected,
+                    _ => error,
+                });
+            }
         }
+    }
+
+    /// Processes a datagram during the handshake, in which records in plain text may be forged: none of them
+    /// ends it (RFC 6347, section 4.1.2.7), but an invalid `ClientHello` is not replied to.
+    fn advance_handshake(&mut self, now: Time, datagram: &[u8], packets: &mut Vec<Bytes>) {
+        let awaits_cookie = self.awaits_cookie();
+        if awaits_cookie {
+            if self.repeats_cookie_request(datagram) {
+                return;
+            }
+            // The library's retransmissions of the request.
+            self.waiting.clear();
+        }
+        let records = HandshakeRecords::of(datagram, self.peer());
+        if let Some(description) = records.alert {
+            self.suspected = Some(DtlsError::PeerAlert(description));
+        }
+        if records.accepted.is_empty() {
+            return;
+        }
+        if awaits_cookie {
+            self.unvalidated += records.accepted.len();
+            if self.unvalidated > MAX_UNVALIDATED {
+                return self.fail(DtlsError::Peer("its ClientHello is too long".into()));
+            }
+        }
+        match self.dtls.handle_packet(&records.accepted) {
+            // Before the server has selected a version, a datagram may come from any sender.
+            Ok(())
+            | Err(dimpl::Error::UnexpectedMessage(
+                UnexpectedMessageError::UnrecognizedAutoServerResponse,
+            )) => {}
+            Err(error) if !records.plain || awaits_cookie => return self.fail(error.into()),
+            Err(error) => self.suspected = Some(error.into()),
+        }
+        self.drain(now, packets);
+        if self.awaits_cookie() && !self.waiting.is_empty() {
+            self.cookie_request = self.waiting.iter().cloned().collect();
+        }
+    }
+
+    /// Queues the request for the cookie again if a `ClientHello` without it is repeated. Returns whether
+    /// the datagram was a part of such a `ClientHello`.
+    fn repeats_cookie_request(&mut self, datagram: &[u8]) -> bool {
+        let Some(hello) = client_hello(datagram).filter(|hello| hello.number == 0) else {
+            return false;
+        };
+        if hello.offset == 0 {
+            self.waiting = self.cookie_request.iter().cloned().collect();
+        }
+        !self.cookie_request.is_empty()
     }
 
     fn drain(&mut self, now: Time, packets: &mut Vec<Bytes>) {
@@ -229,25 +314,21 @@ impl DtlsSession {
     }
 }
 
-/// Random number in a `ClientHello`: repeated ones have the same, also with a cookie (RFC 6347, section
-/// 4.2.1; RFC 8446, section 4.1.2).
-fn client_random(datagram: &[u8]) -> Option<[u8; 32]> {
-    // After the headers of the record and of the message, and the version.
-    const AT: usize = RECORD_HEADER + 12 + 2;
-    datagram.get(AT..AT + 32)?.try_into().ok()
-}
-
 /// Returns whether this datagram of a server begins with a `ServerHello`, which answers only a valid cookie,
 /// and not with the request for one: `HelloVerifyRequest`, or a `ServerHello` with the random number of
 /// `HelloRetryRequest` (RFC 8446 section 4.1.3).
 fn follows_cookie(datagram: &[u8]) -> bool {
-    const SERVER_HELLO: u8 = 2;
+    /// Offset of the random number, after the headers of the record and of the message, and the version.
+    const RANDOM: usize = RECORD_HEADER + 12 + 2;
     const RETRY: [u8; 8] = [0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11];
     let hello = datagram.first() == Some(&HANDSHAKE)
         && datagram.get(3..5) == Some(&[0, 0])
         && datagram.get(RECORD_HEADER) == Some(&SERVER_HELLO)
         && datagram.get(RECORD_HEADER + 6..RECORD_HEADER + 9) == Some(&[0; 3]);
-    hello && client_random(datagram).is_some_and(|random| !random.starts_with(&RETRY))
+    hello
+        && datagram
+            .get(RANDOM..RANDOM + 8)
+            .is_some_and(|random| random != RETRY)
 }
 
 impl PacketSession for DtlsSession {
@@ -287,7 +368,8 @@ impl PacketSession for DtlsSession {
     }
 
     fn is_begun_by(&self, datagram: &[u8]) -> bool {
-        match (self.client, client_random(datagram)) {
+        let random = client_hello(datagram).and_then(|hello| hello.random());
+        match (self.client, random) {
             (Some(known), Some(random)) => known == random,
             (None, _) => !self.connects || self.state == SessionState::Handshake,
             (Some(_), None) => true,
@@ -303,15 +385,14 @@ impl PacketSession for DtlsSession {
         if self.is_over() {
             return;
         }
-        if !self.connects && self.client.is_none() && opens(datagram) {
-            self.client = client_random(datagram);
+        if !self.connects && self.client.is_none() {
+            self.client = client_hello(datagram).and_then(|hello| hello.random());
+        }
+        if self.state == SessionState::Handshake {
+            return self.advance_handshake(now, datagram, packets);
         }
         match self.dtls.handle_packet(datagram) {
-            // Before the server has selected a version, a datagram may come from any sender.
-            Ok(())
-            | Err(dimpl::Error::UnexpectedMessage(
-                UnexpectedMessageError::UnrecognizedAutoServerResponse,
-            )) => self.drain(now, packets),
+            Ok(()) => self.drain(now, packets),
             Err(error) => self.fail(error.into()),
         }
     }
@@ -325,10 +406,14 @@ impl PacketSession for DtlsSession {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.wake.filter(|_| !self.is_over())
+        self.wake
+            .filter(|_| !self.is_over() && !self.awaits_cookie())
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        if self.awaits_cookie() {
+            return;
+        }
         self.advance(now, &mut Vec::new());
     }
 

@@ -1,15 +1,16 @@
-//! Received datagrams: demultiplexing to sessions, and admission of new ones.
+//! Received datagrams: demultiplexing to sessions.
 
 use alloc::vec::Vec;
 
-use super::{MAX_LOOKED_AT, PacketSession, SessionFactory, SessionId, SessionLayer, route_key};
+use super::{PacketSession, SessionFactory, SessionId, SessionLayer, route_key};
 use crate::association::AssociationId;
 use crate::endpoint::Endpoint;
 use crate::route::Route;
 use crate::time::Time;
 
 impl<F: SessionFactory> SessionLayer<F> {
-    /// Processes a received datagram; [`Route::encapsulation`] is the UDP port of the peer.
+    /// Processes a received datagram; [`Route::encapsulation`] is the UDP port of the peer. Handshakes that
+    /// it opens are processed by [`Self::poll_transmit`], after everything else.
     pub fn handle_datagram(
         &mut self,
         now: Time,
@@ -17,28 +18,41 @@ impl<F: SessionFactory> SessionLayer<F> {
         route: &Route,
         datagram: &[u8],
     ) {
-        let known = self.find(route);
-        let Some(id) = known.or_else(|| self.accept(now, endpoint, route, datagram)) else {
+        let queued = self.queue_hello(route, datagram);
+        if queued && self.factory.opens(datagram) {
             return;
+        }
+        if !self.handle_session_datagram(now, endpoint, route, datagram) && !queued {
+            self.stats.unknown_senders += 1;
+        }
+    }
+
+    /// Processes a datagram of the session on this route; returns `false` if there is none.
+    pub(super) fn handle_session_datagram(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        route: &Route,
+        datagram: &[u8],
+    ) -> bool {
+        let Some(id) = self.find(route) else {
+            return false;
+        };
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return false;
         };
         let opens = self.factory.opens(datagram);
-        let Some(slot) = self.slots.get_mut(&id) else {
-            return;
-        };
+        let takes = |session: &F::Session| !opens || session.is_begun_by(datagram);
         let mut opened = core::mem::take(&mut self.opened);
-        if opens && !slot.ended && !slot.session.is_begun_by(datagram) {
-            let next = slot.successor.as_ref();
-            if !next.is_some_and(|next| next.is_begun_by(datagram)) {
-                slot.successor = Some(self.factory.accept(now));
-                slot.successor_deadline = Some(now + self.config.handshake_timeout);
-            }
-        } else if !slot.ended {
+        if !slot.ended && takes(&slot.session) {
             slot.session.handle_datagram(now, datagram, &mut opened);
         }
         if let Some(successor) = &mut slot.successor {
-            // Packets before the replacement may come from another peer.
-            let mut early = Vec::new();
-            successor.handle_datagram(now, datagram, &mut early);
+            if takes(successor) {
+                // Packets before the replacement may come from another peer.
+                let mut early = Vec::new();
+                successor.handle_datagram(now, datagram, &mut early);
+            }
         } else if opened.is_empty() && slot.is_open() {
             self.stats.discarded += 1;
         }
@@ -55,10 +69,11 @@ impl<F: SessionFactory> SessionLayer<F> {
             endpoint.handle_datagram(now, &inner, packet);
         }
         self.opened = opened;
+        true
     }
 
     /// Returns the session of datagrams on this route.
-    fn find(&mut self, route: &Route) -> Option<SessionId> {
+    pub(super) fn find(&mut self, route: &Route) -> Option<SessionId> {
         let exact = route_key(route);
         if let Some(id) = self.by_route.get(&exact) {
             return Some(*id);
@@ -74,42 +89,8 @@ impl<F: SessionFactory> SessionLayer<F> {
         Some(id)
     }
 
-    /// Creates a session for an unknown peer that starts a handshake.
-    fn accept(
-        &mut self,
-        now: Time,
-        endpoint: &mut Endpoint,
-        route: &Route,
-        datagram: &[u8],
-    ) -> Option<SessionId> {
-        if route.encapsulation.is_none() || !self.factory.opens(datagram) {
-            self.stats.unknown_senders += 1;
-            return None;
-        }
-        if self.half_open.len() >= self.config.max_handshakes {
-            let unproven = |id: &&SessionId| {
-                let slot = self.slots.get(id);
-                slot.is_some_and(|slot| !slot.session.has_validated_address())
-            };
-            let oldest = self.half_open.iter().take(MAX_LOOKED_AT).find(unproven);
-            let Some(&oldest) = oldest else {
-                self.stats.refused += 1;
-                return None;
-            };
-            self.stats.evicted += 1;
-            self.evict(now, endpoint, oldest);
-        }
-        let session = self.factory.accept(now);
-        let Some(id) = self.insert(now, session, *route) else {
-            self.stats.refused += 1;
-            return None;
-        };
-        self.half_open.insert(id);
-        Some(id)
-    }
-
     /// Removes a session at once; its associations end.
-    fn evict(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
+    pub(super) fn evict(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
         let slot = self.slots.get(&id);
         let of: Vec<AssociationId> =
             slot.map_or_else(Vec::new, |slot| slot.associations.iter().copied().collect());

@@ -13,8 +13,9 @@ use crate::error::ConnectError;
 pub struct SessionLayerConfig {
     /// Maximum number of sessions, at least 1; further peers are not answered. Default: 65,536.
     pub max_sessions: usize,
-    /// Maximum number of unfinished inbound handshakes, at least 1. A new handshake evicts the oldest one
-    /// without address validation ([`super::PacketSession::has_validated_address`]), or is refused.
+    /// Maximum number of unfinished inbound handshakes of peers with validated addresses
+    /// ([`super::PacketSession::has_validated_address`]), and as many of other peers; at least 1. A further
+    /// one evicts the oldest one of the source (IPv4 address or IPv6 /64) that has the most of its kind.
     /// Default: 256.
     pub max_handshakes: usize,
     /// Limit of the duration of a handshake. Default: 40 s.
@@ -44,7 +45,7 @@ pub struct SessionStats {
     pub failed: u64,
     /// Handshakes that timed out.
     pub timed_out: u64,
-    /// Unfinished handshakes that were replaced by others.
+    /// Unfinished handshakes that were evicted by others.
     pub evicted: u64,
     /// Handshakes refused because of a limit.
     pub refused: u64,

@@ -7,6 +7,7 @@
 //!
 //! [`protection`](crate::protection) protects chunks behind the common header instead.
 
+mod hello;
 mod incoming;
 mod interface;
 mod outgoing;
@@ -33,13 +34,11 @@ use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::route::{Ecn, MatchingAddress, Route, SourceSelection};
 use crate::time::{Time, earliest};
 use crate::transmit::Transmit;
+use hello::{BySource, Candidates};
 use slot::{MAX_NUMBER, SessionSlot};
 
 /// Length of a UDP header in bytes.
 const UDP_HEADER: usize = 8;
-
-/// Limit of unfinished handshakes examined for one to evict.
-const MAX_LOOKED_AT: usize = 256;
 
 /// Peer address, UDP port and local address of a session; the local address is unknown before its first
 /// datagram.
@@ -57,8 +56,12 @@ pub struct SessionLayer<F: SessionFactory> {
     slots: BTreeMap<SessionId, SessionSlot<F::Session>>,
     by_route: BTreeMap<RouteKey, SessionId>,
     by_association: BTreeMap<AssociationId, SessionId>,
-    /// Sessions of peers with unfinished handshakes, the oldest first.
-    half_open: BTreeSet<SessionId>,
+    /// Received datagrams that open or continue handshakes, with their routes.
+    hellos: VecDeque<(Route, Vec<u8>)>,
+    /// Handshakes of peers with unvalidated addresses.
+    candidates: Candidates<F::Session>,
+    /// Unfinished handshakes of peers with validated addresses.
+    half_open: BySource<SessionId>,
     timers: BTreeSet<(Time, SessionId)>,
     /// Sessions that may have datagrams to send.
     ready: BTreeSet<SessionId>,
@@ -88,7 +91,9 @@ impl<F: SessionFactory> SessionLayer<F> {
             slots: BTreeMap::new(),
             by_route: BTreeMap::new(),
             by_association: BTreeMap::new(),
-            half_open: BTreeSet::new(),
+            hellos: VecDeque::new(),
+            candidates: Candidates::new(),
+            half_open: BySource::new(),
             timers: BTreeSet::new(),
             ready: BTreeSet::new(),
             last: 0,
@@ -219,7 +224,7 @@ impl<F: SessionFactory> SessionLayer<F> {
             return;
         };
         self.by_route.remove(&route_key(&slot.route));
-        self.half_open.remove(&id);
+        self.half_open.remove(slot.route.remote, id);
         self.ready.remove(&id);
         if let Some(at) = slot.scheduled {
             self.timers.remove(&(at, id));
@@ -232,6 +237,7 @@ impl<F: SessionFactory> SessionLayer<F> {
     /// Returns the time of the next call of [`Self::handle_timeout`], the endpoint's timers included.
     pub fn poll_timeout(&self, endpoint: &Endpoint) -> Option<Time> {
         let own = self.timers.first().map(|(at, _)| *at);
+        let own = earliest(own, self.candidates.deadline());
         earliest(own, endpoint.poll_timeout())
     }
 
@@ -244,6 +250,9 @@ impl<F: SessionFactory> SessionLayer<F> {
             self.timers.pop_first();
             self.expire(now, endpoint, id);
             self.update_session(now, endpoint, id);
+        }
+        while self.candidates.expire(now) {
+            self.stats.timed_out += 1;
         }
         endpoint.handle_timeout(now);
     }
@@ -291,6 +300,8 @@ impl<F: SessionFactory> SessionLayer<F> {
 
     /// Closes all sessions and notifies their peers; remaining associations end.
     pub fn close(&mut self, now: Time, endpoint: &mut Endpoint) {
+        self.hellos.clear();
+        self.candidates = Candidates::new();
         let ids: Vec<SessionId> = self.slots.keys().copied().collect();
         for id in ids {
             if let Some(slot) = self.slots.get_mut(&id) {
@@ -306,7 +317,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         self.stats
     }
 
-    /// Returns the identifiers of all sessions.
+    /// Returns the identifiers of all sessions, without handshakes of peers with unvalidated addresses.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
         self.slots.keys().copied()
     }

@@ -17,11 +17,11 @@ impl<F: SessionFactory> SessionLayer<F> {
         endpoint: &mut Endpoint,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        if let Some((transmit, datagram)) = self.odd_sized.pop_front() {
-            buf.extend_from_slice(&datagram);
-            return Some(transmit);
-        }
         loop {
+            if let Some((transmit, datagram)) = self.odd_sized.pop_front() {
+                buf.extend_from_slice(&datagram);
+                return Some(transmit);
+            }
             while let Some(&id) = self.ready.first() {
                 let own = self.poll_own(now, id, buf);
                 if own.is_some() {
@@ -34,7 +34,13 @@ impl<F: SessionFactory> SessionLayer<F> {
                 }
             }
             self.plain.clear();
-            let transmit = endpoint.poll_transmit(now, &mut self.plain)?;
+            let Some(transmit) = endpoint.poll_transmit(now, &mut self.plain) else {
+                // Handshakes of unknown peers come after the packets of sessions.
+                if self.process_hello(now, endpoint) {
+                    continue;
+                }
+                return None;
+            };
             let sealed = self.seal(now, &transmit, buf);
             if sealed.is_some() {
                 return sealed;

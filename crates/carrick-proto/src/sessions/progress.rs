@@ -27,7 +27,7 @@ impl<F: SessionFactory> SessionLayer<F> {
                     slot.idle_deadline = Some(now + self.config.idle_timeout);
                 }
                 let waiting: Vec<AssociationId> = slot.associations.iter().copied().collect();
-                self.half_open.remove(&id);
+                self.half_open.remove(slot.route.remote, id);
                 self.stats.established += 1;
                 self.queue_event(SessionEvent::Established(id));
                 for association in waiting {
@@ -90,7 +90,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         slot.ended = true;
         slot.drop_successor();
         let associations: Vec<AssociationId> = slot.associations.iter().copied().collect();
-        self.half_open.remove(&id);
+        self.half_open.remove(slot.route.remote, id);
         self.ready.insert(id);
         self.queue_event(event);
         for association in associations {

@@ -44,7 +44,8 @@ pub trait PacketSession: Debug + Send {
     fn is_begun_by(&self, datagram: &[u8]) -> bool;
 
     /// Returns whether the peer has proved that it receives at its address, e.g. by returning a cookie
-    /// (RFC 6347, section 4.2.1). Before that, its source address may be forged.
+    /// (RFC 6347, section 4.2.1). Before that, its source address may be forged: a session that responds
+    /// sends its replies once for each datagram, and its timers do not run.
     fn has_validated_address(&self) -> bool;
 
     /// Processes a datagram and appends the packets in it to `packets`. Invalid records have no effect.
@@ -86,6 +87,11 @@ pub trait SessionFactory: Debug + Send {
     /// Returns whether a datagram starts a handshake. Called for datagrams of unknown senders, so it should
     /// be cheap.
     fn opens(&self, datagram: &[u8]) -> bool;
+
+    /// Returns whether a datagram is a later fragment of a message that starts a handshake.
+    fn continues(&self, _datagram: &[u8]) -> bool {
+        false
+    }
 
     /// Creates a session that responds to a handshake.
     fn accept(&mut self, now: Time) -> Self::Session;

@@ -40,7 +40,7 @@ impl SessionId {
 #[derive(Debug)]
 pub(super) struct SessionSlot<S: PacketSession> {
     pub(super) session: S,
-    /// New handshake from the same port: the peer has lost the session, or the datagram is forged (RFC 6347,
+    /// New handshake from the same port, with a validated address: the peer has lost the session (RFC 6347,
     /// section 4.2.8). The old session is used until the new one is established.
     pub(super) successor: Option<S>,
     /// Route to the peer.

@@ -22,10 +22,13 @@ const PEER_TAG: VerificationTag = VerificationTag(0x1234_5678);
 const HELLO: u8 = 1;
 const FINISH: u8 = 2;
 const DATA: u8 = 3;
+/// A hello that shows that the peer receives at its address.
+const VALIDATED_HELLO: u8 = 4;
 
 /// A session that is established by FINISH.
 #[derive(Debug)]
 struct Pipe {
+    validated: bool,
     established: bool,
     own: VecDeque<u8>,
 }
@@ -58,11 +61,13 @@ impl PacketSession for Pipe {
     }
 
     fn has_validated_address(&self) -> bool {
-        self.established
+        self.validated
     }
 
     fn handle_datagram(&mut self, _: Time, datagram: &[u8], packets: &mut Vec<Bytes>) {
         match datagram {
+            [HELLO] => self.own.push_back(HELLO),
+            [VALIDATED_HELLO] => self.validated = true,
             [FINISH] => self.established = true,
             [DATA, packet @ ..] if self.established => packets.push(Bytes::copy_from_slice(packet)),
             _ => {}
@@ -97,17 +102,19 @@ impl SessionFactory for Pipes {
 
     fn connect(&mut self, _: Time, (): ()) -> Pipe {
         Pipe {
+            validated: false,
             established: false,
             own: VecDeque::from([HELLO]),
         }
     }
 
     fn opens(&self, datagram: &[u8]) -> bool {
-        datagram == [HELLO]
+        matches!(datagram, [HELLO | VALIDATED_HELLO])
     }
 
     fn accept(&mut self, _: Time) -> Pipe {
         Pipe {
+            validated: false,
             established: false,
             own: VecDeque::new(),
         }
@@ -144,8 +151,16 @@ impl Host {
             .handle_datagram(NOW, &mut self.endpoint, &route, datagram);
     }
 
-    fn establish(&mut self, from: SocketAddr) {
+    /// Begins a handshake with a validated address.
+    fn begin(&mut self, from: SocketAddr) {
         self.take(from, &[HELLO]);
+        assert_eq!(self.sent(), [(from, vec![HELLO])]);
+        self.take(from, &[VALIDATED_HELLO]);
+        assert_eq!(self.sent(), []);
+    }
+
+    fn establish(&mut self, from: SocketAddr) {
+        self.begin(from);
         self.take(from, &[FINISH]);
     }
 
@@ -178,6 +193,14 @@ fn peer(host: u8, port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::from([10, 0, 1, host]), port)
 }
 
+const FIELDS: InitFields = InitFields {
+    tag: PEER_TAG,
+    a_rwnd: 1 << 16,
+    outbound_streams: 1,
+    inbound_streams: 1,
+    initial_tsn: Tsn::new(1),
+};
+
 /// A packet of SCTP in a datagram.
 fn packed(tag: VerificationTag, write: impl FnOnce(&mut PacketBuilder<'_>)) -> Vec<u8> {
     let header = CommonHeader {
@@ -203,13 +226,20 @@ fn an_evicted_session_ends_its_associations_silently() {
     let kept = host.connect(safe);
     assert_eq!(host.sent().len(), 1, "an INIT");
     // The peer begins a handshake, and before it is finished this side requests two associations.
-    host.take(half, &[HELLO]);
+    host.begin(half);
     let lost = [host.connect(half)];
     assert!(host.sent().is_empty(), "no packet before the handshake");
     assert!(host.layer.session_of(lost[0]).is_some());
-    // A further peer takes its place.
+    // A hello of a peer that may not exist changes nothing; a peer that receives takes its place.
+    host.take(peer(4, 1000), &[HELLO]);
+    assert_eq!(host.sent(), [(peer(4, 1000), vec![HELLO])]);
+    assert_eq!((host.layer.stats().evicted, host.events()), (0, vec![]));
     host.take(late, &[HELLO]);
-    assert_eq!(host.layer.stats().evicted, 1);
+    host.sent();
+    assert_eq!(host.layer.stats().evicted, 1, "the hello before");
+    host.take(late, &[VALIDATED_HELLO]);
+    host.sent();
+    assert_eq!(host.layer.stats().evicted, 2);
     let ended = Event::Closed(CloseReason::LowerLayerLost);
     assert_eq!(host.events(), lost.map(|id| (id, ended.clone())));
     assert_eq!(host.sent(), []);
@@ -224,6 +254,46 @@ fn an_evicted_session_ends_its_associations_silently() {
     assert_eq!(host.layer.stats().unknown_senders, 1);
 }
 
+/// RFC 6347, section 4.2.1
+#[test]
+fn one_source_does_not_keep_other_peers_out() {
+    let mut host = Host::new(4);
+    let honest = peer(2, 1000);
+    for port in 1..=100 {
+        host.begin(peer(1, port));
+    }
+    assert_eq!(host.layer.handshakes(), 4);
+    host.begin(honest);
+    for port in 101..=200 {
+        host.begin(peer(1, port));
+    }
+    assert_eq!(host.layer.handshakes(), 4);
+    host.take(honest, &[FINISH]);
+    assert_eq!(host.layer.stats().established, 1);
+}
+
+/// RFC 6347, section 4.2.1
+#[test]
+fn hellos_follow_the_packets_of_sessions() {
+    let mut host = Host::new(4);
+    let known = peer(1, 1000);
+    host.establish(known);
+    for port in 1..=100 {
+        host.take(peer(2, port), &[HELLO]);
+    }
+    // A packet behind them that is replied to.
+    let init = packed(VerificationTag::ZERO, |p| {
+        p.init(ChunkType::INIT, FIELDS, |_| {});
+    });
+    host.take(known, &init);
+    assert_eq!(host.layer.handshakes(), 0);
+    let sent = host.sent();
+    assert_eq!(sent[0].0, known, "INIT ACK");
+    let replies = sent.len() - 1;
+    assert!(replies < 50, "{replies} hellos in one round");
+    assert_eq!(host.layer.stats().refused, 100 - replies as u64);
+}
+
 /// RFC 8261, section 6.1
 #[test]
 fn a_cookie_is_valid_on_its_own_session_only() {
@@ -233,15 +303,8 @@ fn a_cookie_is_valid_on_its_own_session_only() {
     for from in [own, beside, other] {
         host.establish(from);
     }
-    let fields = InitFields {
-        tag: PEER_TAG,
-        a_rwnd: 1 << 16,
-        outbound_streams: 1,
-        inbound_streams: 1,
-        initial_tsn: Tsn::new(1),
-    };
     let init = packed(VerificationTag::ZERO, |p| {
-        p.init(ChunkType::INIT, fields, |_| {});
+        p.init(ChunkType::INIT, FIELDS, |_| {});
     });
     host.take(own, &init);
     let sent = host.sent();

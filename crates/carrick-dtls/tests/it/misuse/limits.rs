@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use carrick_dtls::{Dtls, DtlsConfig, DtlsError, Trust};
-use carrick_proto::sessions::{SessionEvent, SessionLayerConfig};
-use carrick_proto::{CloseReason, Ecn, Route};
+use carrick_proto::sessions::{
+    PacketSession as _, SessionEvent, SessionFactory as _, SessionLayerConfig, SessionState,
+};
+use carrick_proto::{CloseReason, Ecn, Route, Time};
 
 use super::{VERSIONS, failure};
 use crate::common::{
@@ -53,7 +55,8 @@ fn half_open_sessions_are_limited_and_expire() {
         world.pump();
     }
     let stats = world.nodes[SERVER].layer.stats();
-    assert_eq!(world.nodes[SERVER].layer.sessions().count(), 10);
+    assert_eq!(world.nodes[SERVER].layer.handshakes(), 10);
+    assert_eq!(world.nodes[SERVER].layer.sessions().count(), 0);
     assert_eq!(stats.evicted, 990);
     // One small reply each: fewer bytes are sent than received.
     let answers: usize = world.log.iter().map(|s| s.bytes.len()).sum();
@@ -66,7 +69,33 @@ fn half_open_sessions_are_limited_and_expire() {
     let ids = world.establish();
     world.transfer(CLIENT, ids, 3);
     world.run(Duration::from_secs(60));
-    assert_eq!(world.nodes[SERVER].layer.sessions().count(), 1);
+    let layer = &world.nodes[SERVER].layer;
+    assert_eq!((layer.handshakes(), layer.sessions().count()), (0, 1));
+}
+
+/// Fragments of one `ClientHello`, in the largest datagrams.
+#[test]
+fn a_hello_without_cookie_is_bounded() {
+    let mut server = Dtls::new(DtlsConfig::new(certificate(SERVER), Trust::Anyone)).unwrap();
+    let mut session = server.accept(Time::ZERO);
+    let len = 60_000_u16;
+    let mut fed = 0;
+    for n in 0..200_u32 {
+        let mut datagram = vec![22, 254, 253, 0, 0, 0, 0, 0, 0, 0, n as u8];
+        datagram.extend((len + 12).to_be_bytes());
+        datagram.extend([1, 255, 255, 255, 0, 0]);
+        datagram.extend(&(n * u32::from(len)).to_be_bytes()[1..]);
+        datagram.extend([0]);
+        datagram.extend(len.to_be_bytes());
+        datagram.resize(datagram.len() + usize::from(len), 7);
+        session.handle_datagram(Time::ZERO, &datagram, &mut Vec::new());
+        if session.state() != SessionState::Handshake {
+            break;
+        }
+        fed += datagram.len();
+    }
+    assert!(matches!(session.state(), SessionState::Failed(_)));
+    assert!(fed <= 1 << 14, "{fed} bytes");
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! Datagrams that are no records of the session, and SCTP without DTLS.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
-use carrick_dtls::{Dtls, DtlsConfig, Versions};
+use carrick_dtls::{Dtls, DtlsConfig, DtlsError, Versions};
 use carrick_proto::sessions::{PacketSession, SessionFactory as _, SessionState};
 use carrick_proto::{Ecn, Endpoint, EndpointConfig, Event, Route, StateName, Time, Transmit};
 use proptest::prelude::*;
 
-use super::VERSIONS;
+use super::{VERSIONS, failure};
 use crate::common::{
     CLIENT, DatagramAction, PORT, SERVER, World, address, association, certificate, expecting,
     message,
@@ -107,6 +109,100 @@ fn replayed_and_foreign_records_are_dropped() {
         assert!(server.layer.stats().discarded > stats.discarded);
         assert_eq!(counters(&world), before, "{versions:?}");
         world.transfer(CLIENT, ids, 3);
+    }
+}
+
+/// Records in plain text from the address of a peer: a fatal alert, a `ServerHello` with the next numbers of
+/// messages, a `ClientHello` with another random number, and random bytes.
+fn forged(step: u8) -> Vec<Vec<u8>> {
+    let record = |kind: u8, body: &[u8]| {
+        let mut bytes = vec![
+            kind,
+            254,
+            253,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            1,
+            step,
+            0,
+            body.len() as u8,
+        ];
+        bytes.extend_from_slice(body);
+        bytes
+    };
+    let message = |kind: u8, number: u8, body: &[u8]| {
+        let len = body.len() as u8;
+        let mut bytes = vec![kind, 0, 0, len, 0, number, 0, 0, 0, 0, 0, len];
+        bytes.extend_from_slice(body);
+        record(22, &bytes)
+    };
+    let mut hello = vec![254, 253];
+    hello.extend([step; 32]);
+    // No session or cookie, one cipher suite, no compression, supported groups.
+    hello.extend([0, 0, 0, 2, 0xc0, 0x2b, 1, 0, 0, 8, 0, 10, 0, 4, 0, 2, 0, 23]);
+    let mut all = vec![record(21, &[2, 40]), vec![step; 50]];
+    for number in 0..3 {
+        all.push(message(2, number, &[step; 70]));
+        all.push(message(1, number, &hello));
+    }
+    all
+}
+
+/// The replies to forged hellos are lost: a client that gets one before its own cookie uses the wrong one.
+///
+/// RFC 6347, section 4.1.2.7
+#[test]
+fn forged_plain_records_do_not_end_a_handshake() {
+    for versions in VERSIONS.into_iter().chain([Versions::Both]) {
+        let mut world = World::with(versions);
+        let forging = Rc::new(Cell::new(false));
+        let drops = Rc::clone(&forging);
+        world.rule = Box::new(move |_| {
+            if drops.get() {
+                DatagramAction::Drop
+            } else {
+                DatagramAction::Pass
+            }
+        });
+        let id = world.connect();
+        for step in 0..200 {
+            forging.set(true);
+            for bytes in forged(step) {
+                world.inject(CLIENT, SERVER, &bytes);
+            }
+            forging.set(false);
+            world.run(Duration::from_millis(1));
+        }
+        let server = world.nodes[SERVER].established();
+        assert_eq!(world.nodes[CLIENT].established(), Some(id), "{versions:?}");
+        world.transfer(CLIENT, (id, server.unwrap()), 3);
+    }
+}
+
+/// RFC 6347, section 4.1.2.7
+#[test]
+fn a_plain_alert_is_the_reason_of_a_timeout() {
+    for versions in VERSIONS {
+        let mut world = World::with(versions);
+        world.rule = Box::new(|sent| {
+            if sent.from == SERVER {
+                DatagramAction::Drop
+            } else {
+                DatagramAction::Pass
+            }
+        });
+        world.connect();
+        let alert = [21, 254, 253, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2, 2, 40];
+        world.inject(SERVER, CLIENT, &alert);
+        world.run(Duration::from_secs(5));
+        assert_eq!(failure(&world, CLIENT), None, "{versions:?}");
+        world.run(Duration::from_secs(60));
+        let reason = failure(&world, CLIENT);
+        assert_eq!(reason, Some(&DtlsError::PeerAlert(40)), "{versions:?}");
     }
 }
 
