@@ -1,7 +1,8 @@
 //! Output files of a run: the report; per scenario the rows as CSV and JSON, and the values of all
 //! repetitions as CSV; and every figure as a separate SVG file with its points as CSV.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
@@ -30,7 +31,8 @@ pub fn write(
     let mut written = Vec::new();
     let mut put = |name: String, content: String| {
         let path = directory.join(name);
-        fs::write(&path, content).map_err(LabError::write(&path))?;
+        replace(&path, |file| file.write_all(content.as_bytes()))
+            .map_err(LabError::write(&path))?;
         written.push(path);
         Ok(())
     };
@@ -57,10 +59,71 @@ pub fn write(
     Ok(written)
 }
 
+/// Writes a file with `write`. An existing file is replaced by the finished one, and kept with its content
+/// if an error occurs; it keeps its mode. Links are followed; devices and pipes are written directly.
+///
+/// # Errors
+/// Those of the system and of `write`.
+pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let existing = match fs::metadata(path) {
+        Ok(existing) => Some(existing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    if existing
+        .as_ref()
+        .is_some_and(|existing| !existing.is_file())
+    {
+        return write(&mut File::options().write(true).open(path)?);
+    }
+    let target = match &existing {
+        Some(_) => path.canonicalize()?,
+        None => path.to_owned(),
+    };
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
+    let written = (|| {
+        let mut file = File::create(&temporary)?;
+        if let Some(existing) = existing {
+            file.set_permissions(existing.permissions())?;
+        }
+        write(&mut file)?;
+        file.sync_all()?;
+        fs::rename(&temporary, &target)
+    })();
+    if written.is_err() {
+        // The first error is the one to report.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::result::tests::sample;
+
+    #[test]
+    fn an_unfinished_file_replaces_none() {
+        let directory =
+            std::env::temp_dir().join(format!("carrick-replace-{}", std::process::id()));
+        prepare(&directory).unwrap();
+        let path = directory.join("report");
+        let put = |text: &'static str| move |file: &mut File| file.write_all(text.as_bytes());
+        replace(&path, put("first")).unwrap();
+        let full = |file: &mut File| {
+            put("half of the second")(file)?;
+            Err(io::ErrorKind::StorageFull.into())
+        };
+        let error = replace(&path, full).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+        replace(&path, put("third")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "third");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+        replace(Path::new("/dev/null"), put("no file")).unwrap();
+        fs::remove_dir_all(directory).unwrap();
+    }
 
     #[test]
     fn files_are_written_and_a_bad_directory_is_named() {

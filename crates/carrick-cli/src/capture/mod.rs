@@ -73,12 +73,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ));
     }
     runtime::run(async {
+        let daemon = arguments.daemon.clone().unwrap_or_else(default_socket);
+        // An existing file is emptied only by a capture that has begun.
+        let packets = start(&daemon, filter(arguments))?;
         let out: Box<dyn Write> = if to_output {
             Box::new(stdout())
         } else {
             Box::new(create(path).map_err(|error| cannot_write(path, &error))?)
         };
-        capture(arguments, path, BufWriter::new(out)).await
+        capture(arguments, &daemon, packets, (path, BufWriter::new(out))).await
     })
 }
 
@@ -98,23 +101,30 @@ struct CaptureCounts {
     missed: u64,
 }
 
-/// Writes packets until a signal, the end of the daemon, or the number of packets that is wanted.
-async fn capture(
-    arguments: &Arguments,
-    path: &Path,
-    out: BufWriter<Box<dyn Write>>,
-) -> Result<(), Failure> {
-    let daemon = arguments.daemon.clone().unwrap_or_else(default_socket);
-    let filter = CaptureFilter {
+fn filter(arguments: &Arguments) -> CaptureFilter {
+    CaptureFilter {
         association: arguments.association,
         port: arguments.port,
-    };
-    let mut packets = Capture::start(&daemon, filter).map_err(|error| {
+    }
+}
+
+fn start(daemon: &Path, filter: CaptureFilter) -> Result<Capture, Failure> {
+    Capture::start(daemon, filter).map_err(|error| {
         Failure::Run(format!(
             "no capture from the daemon on {}: {error}; start one with carrick daemon",
             daemon.display()
         ))
-    })?;
+    })
+}
+
+/// Writes packets until a signal, the end of the daemon, or the number of packets that is wanted.
+async fn capture(
+    arguments: &Arguments,
+    daemon: &Path,
+    mut packets: Capture,
+    (path, out): (&Path, BufWriter<Box<dyn Write>>),
+) -> Result<(), Failure> {
+    let filter = filter(arguments);
     let failed = |error: io::Error| match error.kind() {
         // Wireshark, or the reader of a pipe, has ended.
         io::ErrorKind::BrokenPipe => Failure::OutputClosed,
@@ -144,7 +154,7 @@ async fn capture(
                     let direction = if packet.is_sent { PacketDirection::Outbound } else { PacketDirection::Inbound };
                     let time = Time::from_nanos(packet.time);
                     file.write_packet(0, time, direction, &with_headers(&packet)).map_err(failed)?;
-                } else if let Some(successor) = successor(&daemon, filter).await {
+                } else if let Some(successor) = successor(daemon, filter).await {
                     counts.missed_before += std::mem::take(&mut counts.missed);
                     packets = successor;
                 } else {

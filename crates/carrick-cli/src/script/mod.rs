@@ -315,15 +315,18 @@ fn as_json(row: &Row) -> serde_json::Value {
 /// Writes the packets of all scripts.
 fn capture(path: &Path, rows: &[Row]) -> std::io::Result<()> {
     let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
-    let mut writer = PcapngWriter::new(BufWriter::new(File::create(path)?), &names)?;
-    for (interface, row) in rows.iter().enumerate() {
-        for frame in &row.frames {
-            let bytes = frame.bytes.clone();
-            let packet = Packet::new(frame.source, frame.destination, Protocol::Sctp, bytes);
-            let time = Time::from_nanos(frame.time.as_nanos() as u64);
-            let comment = frame.comment.as_deref().unwrap_or("not expected");
-            writer.write_commented(interface as u32, time, frame.direction, &packet, comment)?;
+    carrick_lab::output::replace(path, |file| {
+        let mut writer = PcapngWriter::new(BufWriter::new(file), &names)?;
+        for (interface, row) in rows.iter().enumerate() {
+            for frame in &row.frames {
+                let bytes = frame.bytes.clone();
+                let packet = Packet::new(frame.source, frame.destination, Protocol::Sctp, bytes);
+                let time = Time::from_nanos(frame.time.as_nanos() as u64);
+                let comment = frame.comment.as_deref().unwrap_or("not expected");
+                let direction = frame.direction;
+                writer.write_commented(interface as u32, time, direction, &packet, comment)?;
+            }
         }
-    }
-    writer.flush()
+        writer.flush()
+    })
 }

@@ -9,6 +9,22 @@ use std::time::Duration;
 use crate::support::{free_udp_port, run, start, start_with};
 
 #[test]
+fn a_capture_without_daemon_keeps_the_file() {
+    let name = |what: &str| {
+        let name = format!("carrick-no-capture-{what}-{}", std::process::id());
+        std::env::temp_dir().join(name).to_str().unwrap().to_owned()
+    };
+    let (socket, file) = (name("socket"), name("file"));
+    std::fs::write(&file, "the capture of before").unwrap();
+    let finished = run(&["capture", "--daemon", &socket, "--write", &file]);
+    assert_eq!(finished.code, Some(1), "{}", finished.errors);
+    assert!(finished.errors.contains(&socket), "{}", finished.errors);
+    let kept = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(kept, "the capture of before");
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
 fn a_capture_is_a_file_of_packets() {
     let name = |what: &str| {
         let name = format!("carrick-capture-{what}-{}", std::process::id());

@@ -432,6 +432,12 @@ impl DaemonSettings {
                 let name = &agent.identity;
                 return Err(value("agents", format!("duplicate agent {name:?}")));
             }
+            let same_key = |a: &&AgentConfig| a.key.is_some() && a.key == agent.key;
+            if let Some(other) = before.iter().find(same_key) {
+                let names = format!("{:?} and {:?}", other.identity, agent.identity);
+                let why = "each could open sessions as the other: give each its own key";
+                return Err(value("agents", format!("{names} have the same key: {why}")));
+            }
         }
         let anonymous = match &self.anonymous {
             None => None,

@@ -93,6 +93,11 @@ fn errors_name_their_line_or_key() {
         ("name = \"noc\"", "name = \"pbx\"", "duplicate agent"),
         (
             "name = \"noc\"",
+            "name = \"noc\"\nkey = \"000102030405060708090a0b0c0d0e0f\"",
+            "agents: \"pbx\" and \"noc\" have the same key",
+        ),
+        (
+            "name = \"noc\"",
             "name = \"noc\"\ninternal = [\"10.0.0.0/33\"]",
             "agent \"noc\": internal: invalid network \"10.0.0.0/33\"",
         ),
