@@ -18,9 +18,11 @@ use crate::call_pinholes::CallPinholes;
 use crate::change::{PendingOffer, SessionChange, begin_change};
 use crate::checks::ImmediateResponse;
 use crate::config::FirewallSide;
+use crate::inside_media::InsideMediaOfCall;
 use crate::media::PinholeRequest;
 use crate::pinholes::{PinholeRefusal, Pinholes};
 use crate::record::{CallEnd, CallRecord};
+use crate::sdp::{SdpError, SessionDescription};
 use crate::server::Shared;
 
 /// Maximum number of INFO and MESSAGE requests being forwarded in a call.
@@ -40,6 +42,7 @@ pub(crate) struct Call<P: Pinholes> {
     /// Status and reason of a negative final response.
     pub(crate) refused: OnceLock<(u16, String)>,
     pub(crate) pinholes: CallPinholes<P>,
+    pub(crate) inside_media: InsideMediaOfCall,
 }
 
 /// Event from one of the tasks of a call.
@@ -129,6 +132,16 @@ impl<P: Pinholes> Call<P> {
             CallSide::Caller => self.firewall_side,
             CallSide::Callee => self.firewall_side.other(),
         }
+    }
+
+    /// Parses the description of a leg, and checks its addresses.
+    pub(crate) fn describe(
+        &self,
+        side: CallSide,
+        body: &[u8],
+    ) -> Result<SessionDescription, SdpError> {
+        let side = self.firewall_side_of(side);
+        self.inside_media.parse(&self.shared.config, side, body)
     }
 
     /// Removes the state of a dialog.
@@ -247,7 +260,10 @@ impl<P: Pinholes> Call<P> {
                         handle,
                         response: None,
                     };
-                    changing = begin_change(other.clone(), change, events.clone()).await;
+                    let described = self.describe(side, &change.request.body);
+                    changing =
+                        begin_change(other.clone(), change, described.is_ok(), events.clone())
+                            .await;
                 }
             }
         }

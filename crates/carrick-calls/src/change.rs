@@ -32,27 +32,29 @@ pub(crate) struct PendingOffer {
     pub(crate) offer: SessionDescription,
 }
 
-/// Forwards a re-INVITE or UPDATE. Returns whether a response will follow.
+/// Forwards a re-INVITE or UPDATE whose description is usable, or that has none. Returns whether a response
+/// will follow.
 pub(crate) async fn begin_change(
     to: InviteDialog,
     mut change: SessionChange,
+    is_usable: bool,
     events: mpsc::Sender<CallEvent>,
 ) -> bool {
     let SessionChange {
         request, handle, ..
     } = &change;
-    let refusal = match SessionDescription::parse(&request.body) {
+    let refusal = if request.body.is_empty() && request.method == Method::Update {
         // An UPDATE without a description refreshes the session.
-        _ if request.body.is_empty() && request.method == Method::Update => StatusCode::OK,
-        Err(_) if !request.body.is_empty() => StatusCode::NotAcceptableHere,
-        _ => {
-            tokio::spawn(async move {
-                change.response = relay(&to, &change.request).await;
-                // The call may have ended.
-                let _ = events.send(CallEvent::Changed(Box::new(change))).await;
-            });
-            return true;
-        }
+        StatusCode::OK
+    } else if !is_usable && !request.body.is_empty() {
+        StatusCode::NotAcceptableHere
+    } else {
+        tokio::spawn(async move {
+            change.response = relay(&to, &change.request).await;
+            // The call may have ended.
+            let _ = events.send(CallEvent::Changed(Box::new(change))).await;
+        });
+        return true;
     };
     let _ = handle.reply(refusal).await;
     false
@@ -80,7 +82,7 @@ impl<P: Pinholes> Call<P> {
         let headers = vec![content_type(response.headers.iter())];
         let body = Some(response.body.clone());
         // The other side has changed the session: if this side can't, the call has to end.
-        let described = SessionDescription::parse(&response.body);
+        let described = self.describe(change.side.other(), &response.body);
         if change.request.body.is_empty() {
             let Ok(offer) = described else {
                 self.shared
@@ -98,7 +100,7 @@ impl<P: Pinholes> Call<P> {
                 offer,
             }));
         }
-        let (Ok(offer), Ok(answer)) = (SessionDescription::parse(&change.request.body), described)
+        let (Ok(offer), Ok(answer)) = (self.describe(change.side, &change.request.body), described)
         else {
             reply(handle, StatusCode::NotAcceptableHere, None).await;
             return Err(EndReason::Unusable);
@@ -130,7 +132,9 @@ impl<P: Pinholes> Call<P> {
         callee: &mut CallLeg,
     ) -> Result<(), EndReason> {
         let other = self.dialog_of(pending_offer.side.other(), callee);
-        let answer = SessionDescription::parse(&ack.body).map_err(|_| EndReason::Unusable)?;
+        let answer = self
+            .describe(pending_offer.side, &ack.body)
+            .map_err(|_| EndReason::Unusable)?;
         let firewall_side = self.firewall_side_of(pending_offer.side.other());
         let wanted = openings(
             &self.shared.config,

@@ -37,6 +37,9 @@ impl ImmediateResponse {
 /// streams.
 pub(crate) const MAX_BODY: usize = 16 << 10;
 
+/// Octets of a datagram that the library reads; the rest of it is lost.
+const MAX_DATAGRAM: usize = rsipstack::transport::connection::MAX_UDP_BUF_SIZE;
+
 /// Supported methods.
 const ALLOWED: &str = "INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, MESSAGE";
 
@@ -73,19 +76,22 @@ pub(crate) fn check_request(request: &Request, begins: bool) -> Option<Immediate
     }
     // A datagram may end before its message does (RFC 3261, section 18.3).
     let claimed = request.headers.iter().find_map(|header| match header {
-        Header::ContentLength(length) => Some(length.value().trim().parse()),
+        Header::ContentLength(length) => Some(length.value().trim().parse::<usize>()),
         _ => None,
     });
-    let complete =
-        claimed.is_none_or(|length| length.is_ok_and(|length: usize| length <= request.body.len()));
-    if !complete {
-        return Some(ImmediateResponse::new(StatusCode::BadRequest, Vec::new()));
-    }
-    if request.body.len() > MAX_BODY {
+    let complete = claimed
+        .as_ref()
+        .is_none_or(|length| matches!(length, Ok(length) if *length <= request.body.len()));
+    let length = claimed.and_then(Result::ok);
+    let longest = length.unwrap_or_default().max(request.body.len());
+    if longest > MAX_BODY || !complete && is_cut(request, longest) {
         return Some(ImmediateResponse::new(
             StatusCode::RequestEntityTooLarge,
             Vec::new(),
         ));
+    }
+    if !complete {
+        return Some(ImmediateResponse::new(StatusCode::BadRequest, Vec::new()));
     }
     if !matches!(request.uri.scheme, None | Some(Scheme::Sip)) {
         return Some(ImmediateResponse::new(
@@ -103,6 +109,12 @@ pub(crate) fn check_request(request: &Request, begins: bool) -> Option<Immediate
         ));
     }
     check_body(request)
+}
+
+/// Returns whether a request with a body of this length is longer than the datagrams that are read.
+fn is_cut(request: &Request, length: usize) -> bool {
+    let header = request.to_string().len().saturating_sub(request.body.len());
+    header + length > MAX_DATAGRAM
 }
 
 fn required(header: &Header) -> Option<&str> {

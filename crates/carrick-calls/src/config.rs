@@ -236,6 +236,11 @@ impl B2buaConfig {
         self.internal.iter().any(|prefix| prefix.contains(address))
     }
 
+    /// Returns whether an address is that of the agent, and of no SIP server on the same host.
+    pub(crate) fn is_agents_own(&self, address: IpAddr) -> bool {
+        self.listen.ip() == address && !self.is_hop(address)
+    }
+
     /// Returns whether an address is that of a configured SIP server, which is not limited.
     pub(crate) fn is_hop(&self, address: IpAddr) -> bool {
         let mut hops = [self.inner, self.outer].into_iter().flatten();

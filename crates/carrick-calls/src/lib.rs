@@ -31,6 +31,7 @@ mod checks;
 mod config;
 mod connections;
 mod counts;
+mod inside_media;
 mod loops;
 mod media;
 mod pinholes;

@@ -276,19 +276,19 @@ mod tests {
 
     #[test]
     fn addresses_of_the_other_side_are_refused() {
-        let inner = describe("10.0.0.5", "m=x 22 TCP/MSRP *\n");
+        let inner = describe("10.0.0.5", "m=x 2200 TCP/MSRP *\n");
         let outer = describe("203.0.113.9", "m=x 4000 TCP/MSRP *\n");
         let misplaced = |a: &SessionDescription, b: &SessionDescription, place| {
             openings(&config(), a, b, place).unwrap_err()
         };
         let end = |text: &str| MisplacedAddress(text.parse().unwrap());
         let found = misplaced(&inner, &outer, FirewallSide::Outside);
-        assert_eq!(found, end("10.0.0.5:22"));
+        assert_eq!(found, end("10.0.0.5:2200"));
         let found = misplaced(&outer, &inner, FirewallSide::Inside);
         assert_eq!(found, end("203.0.113.9:4000"));
         // The same with the address of RTCP only.
         let rtcp = |address, other: &str| {
-            let lines = format!("m=audio 4000 RTP/AVP 0\na=rtcp:22 IN IP4 {other}\n");
+            let lines = format!("m=audio 4000 RTP/AVP 0\na=rtcp:2200 IN IP4 {other}\n");
             describe(address, &lines)
         };
         let [inside, outside] = ["10.0.0.5", "203.0.113.9"];
@@ -297,13 +297,13 @@ mod tests {
             &rtcp(inside, inside),
             FirewallSide::Outside,
         );
-        assert_eq!(found, end("10.0.0.5:22"));
+        assert_eq!(found, end("10.0.0.5:2200"));
         let found = misplaced(
             &rtcp(inside, outside),
             &rtcp(outside, outside),
             FirewallSide::Inside,
         );
-        assert_eq!(found, end("203.0.113.9:22"));
+        assert_eq!(found, end("203.0.113.9:2200"));
         // A stream on hold has no RTCP either.
         let held = rtcp("0.0.0.0", inside);
         let none = openings(

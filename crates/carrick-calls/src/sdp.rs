@@ -3,12 +3,19 @@
 use std::net::{IpAddr, SocketAddr};
 
 use crate::checks::MAX_BODY;
+use crate::media::MisplacedAddress;
 
 /// Maximum number of streams of a description.
 const MAX_STREAMS: usize = 16;
 
 /// Maximum number of port pairs of a stream.
 const MAX_PAIRS: u16 = 16;
+
+/// Lowest port of media: those below are of system services (RFC 6335, section 6).
+const MIN_PORT: u16 = 1024;
+
+/// Port of an active end of TCP, which accepts no connection (RFC 4145, section 4.1).
+const DISCARD: u16 = 9;
 
 /// Reason for which a description can't be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -32,6 +39,18 @@ pub enum SdpError {
     /// own host.
     #[error("{0} is a loopback address, which other hosts cannot reach")]
     Loopback(IpAddr),
+    /// Broadcast or link-local address, or one that identifies no host: no firewall forwards packets to it.
+    #[error("{0} is no address of a host in another network")]
+    NotForwarded(IpAddr),
+    /// Address of the agent, which receives no media.
+    #[error("{0} is the address of this agent, which receives no media")]
+    Agent(IpAddr),
+    /// Address on the other side of the firewall than the sender of the description.
+    #[error(transparent)]
+    Misplaced(#[from] MisplacedAddress),
+    /// Port of a system service (RFC 6335, section 6).
+    #[error("{0} is a port of a system service: media need a port from {MIN_PORT}")]
+    SystemPort(u16),
     /// Unknown transport.
     #[error("unknown transport {0:?}")]
     UnknownTransport(String),
@@ -150,6 +169,16 @@ fn stream(
         _ if is_rtp => address.map(|ip| SocketAddr::new(ip, media.port.saturating_add(1))),
         _ => None,
     };
+    let is_active = protocol == 6 && media.port == DISCARD;
+    let ports = [
+        Some(media.port).filter(|_| !is_active),
+        rtcp.map(|end| end.port()),
+    ];
+    // A stream on hold has no address to which packets could go.
+    let below = ports.into_iter().flatten().find(|port| *port < MIN_PORT);
+    if let Some(port) = below.filter(|_| address.is_some()) {
+        return Err(SdpError::SystemPort(port));
+    }
     let (sends, receives) = direction(&media.attributes).unwrap_or(default_direction);
     Ok(Some(MediaStream {
         protocol,
@@ -179,6 +208,13 @@ fn address(text: &str) -> Result<Option<IpAddr>, SdpError> {
     }
     if canonical.is_loopback() {
         return Err(SdpError::Loopback(address));
+    }
+    let forwarded = match canonical {
+        IpAddr::V4(v4) => !(v4.is_broadcast() || v4.is_link_local() || v4.octets()[0] == 0),
+        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
+    };
+    if !forwarded {
+        return Err(SdpError::NotForwarded(address));
     }
     Ok(Some(address))
 }
@@ -290,6 +326,18 @@ mod tests {
         assert_eq!(refusal(b"?", from), None);
     }
 
+    /// RFC 4145, section 4.1
+    #[test]
+    fn port_9_of_an_active_end_is_accepted() {
+        for m in ["x 9 TCP/MSRP *", "x 1024 TCP/MSRP *"] {
+            let found = streams(&format!("c=IN IP4 10.0.0.1\nt=0 0\nm={m}\n"));
+            assert!(found[0].is_some());
+        }
+        // Without an address the port has no effect.
+        let held = streams("c=IN IP4 0.0.0.0\nt=0 0\nm=audio 9 UDP/TLS/RTP/SAVPF 96\n");
+        assert_eq!(held[0].as_ref().unwrap().address, None);
+    }
+
     #[test]
     fn unusable_descriptions_are_errors() {
         let one = |c: &str, m: &str| parse(&format!("{c}t=0 0\nm={m}\n")).unwrap_err();
@@ -304,7 +352,16 @@ mod tests {
             assert!(matches!(refused, SdpError::Loopback(_)), "{own}");
             assert!(refused.to_string().contains("is a loopback address"));
         }
+        for never in ["255.255.255.255", "169.254.169.254", "0.0.0.1", "fe80::1"] {
+            let refused = address(never).unwrap_err();
+            assert!(matches!(refused, SdpError::NotForwarded(_)), "{never}");
+        }
         let host = "c=IN IP4 10.0.0.1\n";
+        let ssh = one(host, "audio 22 RTP/AVP 0");
+        assert_eq!(ssh, SdpError::SystemPort(22));
+        assert_eq!(one(host, "x 1023 TCP/MSRP *"), SdpError::SystemPort(1023));
+        let rtcp = parse(&format!("{host}t=0 0\nm={audio}\na=rtcp:53\n"));
+        assert_eq!(rtcp, Err(SdpError::SystemPort(53)));
         let strange = one(host, "audio 4000 XYZ 0");
         assert!(matches!(strange, SdpError::UnknownTransport(_)));
         assert_eq!(one(host, "audio 65535 RTP/AVP 0"), SdpError::Port);

@@ -27,6 +27,7 @@ use crate::checks::{ImmediateResponse, begins_dialog, capabilities, check_reques
 use crate::config::B2buaConfig;
 use crate::connections::accept_connections;
 use crate::counts::{CallCounts, Counters, RefusedBy};
+use crate::inside_media::{InsideMedia, InsideMediaOfCall};
 use crate::loops::LoopDetector;
 use crate::pinholes::Pinholes;
 use crate::record::{CallRecord, CallRecords};
@@ -63,6 +64,7 @@ pub(crate) struct Shared<P> {
     pub(crate) loops: LoopDetector,
     pub(crate) sequencer: DialogSequencer,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) inside_media: Arc<InsideMedia>,
     pub(crate) accept_failures: AcceptFailures,
     pub(crate) records: broadcast::Sender<CallRecord>,
     /// Ends the calls.
@@ -173,6 +175,7 @@ impl<P: Pinholes> B2bua<P> {
             loops: LoopDetector::default(),
             sequencer,
             admission,
+            inside_media: Arc::default(),
             accept_failures,
             records: broadcast::Sender::new(RECORDS),
             stop: CancellationToken::new(),
@@ -375,6 +378,7 @@ impl<P: Pinholes> B2bua<P> {
                 begun: Instant::now(),
                 refused: OnceLock::new(),
                 pinholes: CallPinholes::new(Arc::clone(&shared), quota),
+                inside_media: InsideMediaOfCall::new(Arc::clone(&shared.inside_media)),
                 shared: Arc::clone(&shared),
             };
             end.run_until_cancelled(call.run()).await;

@@ -22,7 +22,7 @@ use crate::config::FirewallSide;
 use crate::counts::RefusedBy;
 use crate::media::openings;
 use crate::pinholes::{PinholeRefusal, Pinholes};
-use crate::sdp::SessionDescription;
+use crate::sdp::{SdpError, SessionDescription};
 
 const CANCELLED: &str = "the caller cancelled the call";
 const UNANSWERED: &str = "the callee did not answer";
@@ -42,7 +42,7 @@ impl<P: Pinholes> Call<P> {
     pub(crate) async fn set_up(&mut self) -> Option<(CallLeg, Option<PendingOffer>)> {
         let invite = self.caller.dialog.initial_request();
         // 1.
-        let offer = match SessionDescription::parse(&invite.body) {
+        let offer = match self.describe(CallSide::Caller, &invite.body) {
             Ok(offer) => Some(offer),
             Err(_) if invite.body.is_empty() => None,
             Err(error) => {
@@ -220,7 +220,7 @@ impl<P: Pinholes> Call<P> {
         if response.status_code == StatusCode::EarlyDialogTerminated {
             return Ok(());
         }
-        let described = SessionDescription::parse(&response.body).ok();
+        let described = self.describe(CallSide::Callee, &response.body).ok();
         let described = described.filter(|_| !response.body.is_empty());
         let mut wanted = None;
         let mut headers = self.dialog_headers();
@@ -254,14 +254,16 @@ impl<P: Pinholes> Call<P> {
     /// Opens the pinholes of the answer, then forwards it. Returns an error if the call can't be
     /// established.
     async fn connect(&mut self, offer: &SessionDescription, response: &Response) -> Result<(), ()> {
-        let answer = match SessionDescription::parse(&response.body) {
+        let answer = match self.describe(CallSide::Callee, &response.body) {
             Ok(answer) => answer,
             Err(error) => {
-                self.refuse(
-                    RefusedBy::Callee,
-                    StatusCode::BadGateway,
-                    &error.to_string(),
-                );
+                let (by, status) = match error {
+                    SdpError::Misplaced(_) | SdpError::Agent(_) => {
+                        (RefusedBy::Agent, StatusCode::NotAcceptableHere)
+                    }
+                    _ => (RefusedBy::Callee, StatusCode::BadGateway),
+                };
+                self.refuse(by, status, &error.to_string());
                 return Err(());
             }
         };
@@ -292,7 +294,7 @@ impl<P: Pinholes> Call<P> {
         callee: &CallLeg,
         response: Response,
     ) -> Result<PendingOffer, ()> {
-        let offer = SessionDescription::parse(&response.body);
+        let offer = self.describe(CallSide::Callee, &response.body);
         let seq = cseq_number(&self.caller.dialog.initial_request());
         let (Ok(offer), Some(seq)) = (offer, seq) else {
             let why = "the answer contains no usable offer";

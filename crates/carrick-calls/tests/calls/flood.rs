@@ -13,7 +13,7 @@ const SOON: Duration = Duration::from_millis(300);
 
 /// Sends requests from a host that is no SIP server, each for another call.
 pub(crate) fn flood(method: &str, socket: &UdpSocket, world: &World, numbers: Range<u32>) {
-    flood_with(method, &audio("10.0.0.1", 4000), socket, world, numbers);
+    flood_with(method, &audio("192.0.2.1", 4000), socket, world, numbers);
 }
 
 fn flood_with(method: &str, body: &str, socket: &UdpSocket, world: &World, numbers: Range<u32>) {

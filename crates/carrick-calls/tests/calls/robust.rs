@@ -48,6 +48,28 @@ fn invalid_requests_get_their_status() {
     world.assert_over();
 }
 
+/// RFC 3261, section 21.4.11
+#[test]
+fn a_request_beyond_a_datagram_is_refused() {
+    let mut world = World::new();
+    let offer = audio("10.0.0.1", 4000);
+    for octets in [8_150, 15_500, 20_000] {
+        let more = "a=x\r\n".repeat((octets - offer.len()) / 5);
+        world.caller.invite(&format!("{offer}{more}"));
+        world.caller.expect("413");
+        world.caller.request("ACK", "");
+        world.caller.fresh();
+    }
+    // Smaller ones are forwarded.
+    let more = "a=x\r\n".repeat((7_000 - offer.len()) / 5);
+    world.caller.invite(&format!("{offer}{more}"));
+    let invite = world.callee.expect("INVITE");
+    world.callee.answer(&invite, "486 Busy Here", "");
+    world.caller.expect("486");
+    world.caller.request("ACK", "");
+    world.assert_over();
+}
+
 /// RFC 3261, section 16.3
 #[test]
 fn loops_are_refused() {
@@ -58,7 +80,7 @@ fn loops_are_refused() {
         config.outer = Some(config.listen.into());
         config.inner = Some(config.listen.into());
     });
-    world.caller.invite(&audio("10.0.0.1", 4000));
+    world.caller.invite(&audio("192.0.2.1", 4000));
     world.caller.expect("482");
     world.caller.request("ACK", "");
     world.assert_over();
@@ -67,40 +89,36 @@ fn loops_are_refused() {
 }
 
 #[test]
-fn outside_sender_opens_no_internal_pinhole() {
+fn outside_sender_names_no_internal_host() {
     let inside = |port: u16| format!("{}m=x {port} TCP/MSRP *\r\n", audio("10.0.0.5", 4000));
     let outside = format!("{}m=x 4000 TCP/MSRP *\r\n", audio("203.0.113.9", 4000));
-    // By an offer from outside, which is routed inside, or by the answer to it.
+    // By an offer from outside, whatever the answer would be: media would go from host to host inside.
     let mut world = World::new();
-    world.callee.invite(&inside(22));
-    let invite = world.caller.expect("INVITE");
-    world
-        .caller
-        .answer(&invite, "183 Session Progress", &outside);
-    world.caller.answer(&invite, "200 OK", &outside);
-    let refused = world.callee.expect("488");
-    assert!(
-        refused.header("Reason").contains("other side"),
-        "{refused:?}"
-    );
-    world.callee.request("ACK", "");
-    world.caller.expect_bye();
+    for offer in [inside(2200), audio("10.0.0.11", 6000)] {
+        world.callee.invite(&offer);
+        let refused = world.callee.expect("488");
+        assert!(
+            refused.header("Reason").contains("other side"),
+            "{refused:?}"
+        );
+        world.callee.request("ACK", "");
+        world.callee.fresh();
+    }
+    assert!(!world.caller.receives("INVITE", SOON));
     world.assert_over();
-    assert_eq!(world.opened(), 0, "none for the 183");
-    // By a new offer in a call, by the answer to one, and by an answer in an ACK.
+    assert_eq!(world.opened(), 0);
+    // By a new offer in a call, which continues; by the answer to one, and by an answer in an ACK.
     let mut world = World::new();
     world.established();
-    world.callee.request("INVITE", &inside(22));
-    let request = world.caller.expect("INVITE");
-    world.caller.answer(&request, "200 OK", &outside);
+    world.callee.request("INVITE", &inside(2200));
     world.callee.expect("488");
     world.callee.request("ACK", "");
-    world.expect_bye_at_both();
+    world.hang_up(Side::Caller);
     assert_eq!(world.opened(), 1, "only the pinhole of the first offer");
     let mut world = World::new();
     world.caller.invite(&outside);
     let invite = world.callee.expect("INVITE");
-    world.callee.answer(&invite, "200 OK", &inside(22));
+    world.callee.answer(&invite, "200 OK", &inside(2200));
     world.caller.expect("488");
     world.caller.request("ACK", "");
     world.callee.expect_bye();
@@ -111,7 +129,7 @@ fn outside_sender_opens_no_internal_pinhole() {
     let invite = world.caller.expect("INVITE");
     world.caller.answer(&invite, "200 OK", &outside);
     let offer = world.callee.expect("200");
-    world.callee.confirm_with(&offer, &inside(22));
+    world.callee.confirm_with(&offer, &inside(2200));
     world.expect_bye_at_both();
     assert_eq!(world.opened(), 0);
     // A host that is neither of the servers is outside, too.

@@ -106,7 +106,7 @@ fn oversized_descriptions_are_refused() {
     assert!(!world.callee.receives("INVITE", SOON));
     assert!(answers(&mut connection, 9));
     // A datagram shorter than its Content-Length (RFC 3261, section 18.3).
-    world.caller.more = vec!["Content-Length: 20000".to_owned()];
+    world.caller.more = vec!["Content-Length: 2000".to_owned()];
     world.caller.invite(&offer);
     world.caller.expect("400");
     world.assert_over();

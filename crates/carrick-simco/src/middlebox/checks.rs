@@ -1,5 +1,7 @@
 //! Checks common to PER, PEA and PDR (RFC 4540, sections 8.3.1, 8.4.1 and 8.8.2).
 
+use std::net::IpAddr;
+
 use super::config::{AgentConfig, MiddleboxConfig, Network};
 use crate::backend::has_ports;
 use crate::message::{AddressTuple, Direction, IpVersion, Location, NegativeReply, Scope};
@@ -113,7 +115,7 @@ fn legal(tuple: &AddressTuple) -> Result<(), NegativeReply> {
         return Err(NegativeReply::IllegalAddress);
     }
     let one_host = prefix == IpVersion::of(address).bits();
-    if one_host && (address.is_multicast() || address.is_unspecified()) {
+    if one_host && !may_be_forwarded_to(address) {
         return Err(NegativeReply::IllegalAddress);
     }
     // With a wildcard protocol or port, the number of ports has no effect.
@@ -131,6 +133,16 @@ fn legal(tuple: &AddressTuple) -> Result<(), NegativeReply> {
         return Err(NegativeReply::IllegalPort);
     }
     Ok(())
+}
+
+/// Returns whether an address is that of one host to which packets may be forwarded. Those to link-local
+/// addresses may not (RFC 3927, section 7; RFC 4291, section 2.5.6).
+fn may_be_forwarded_to(address: IpAddr) -> bool {
+    let link_local = match address {
+        IpAddr::V4(v4) => v4.is_broadcast() || v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    !(link_local || address.is_multicast() || address.is_unspecified())
 }
 
 /// Returns the number of ports, if it has an effect.

@@ -238,8 +238,8 @@ fn inconsistent_requests_are_refused() {
         port,
         ports,
     };
-    let multicast = Scope::Full {
-        address: [224, 0, 0, 1].into(),
+    let host = |address: [u8; 4]| Scope::Full {
+        address: address.into(),
         prefix: 32,
         port: 5,
         ports: 1,
@@ -266,7 +266,15 @@ fn inconsistent_requests_are_refused() {
             NegativeReply::IllegalAddress,
         ),
         (
-            with(&|r| r.internal.scope = multicast),
+            with(&|r| r.internal.scope = host([224, 0, 0, 1])),
+            NegativeReply::IllegalAddress,
+        ),
+        (
+            with(&|r| r.external.scope = host([255; 4])),
+            NegativeReply::IllegalAddress,
+        ),
+        (
+            with(&|r| r.external.scope = host([169, 254, 169, 254])),
             NegativeReply::IllegalAddress,
         ),
         (
