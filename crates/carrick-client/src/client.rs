@@ -74,7 +74,17 @@ pub(crate) fn request_with(
     };
     match answer {
         // The daemon has ended, or has been started again.
-        Err(_) => exchange(open()?, request, attached, close_on_exec),
+        Err(_) => {
+            let connection = open()?;
+            match exchange(connection, request, attached, close_on_exec) {
+                Err(Errno::PERM) => {
+                    // The daemon takes files of connections that it has accepted.
+                    exchange(connection, &Request::Describe, &[], close_on_exec)?;
+                    exchange(connection, request, attached, close_on_exec)
+                }
+                answer => answer,
+            }
+        }
         answer => answer,
     }
 }

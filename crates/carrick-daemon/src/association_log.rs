@@ -1,44 +1,45 @@
 //! Log of associations that come and go, and of events of their paths, with a limit of lines for each peer.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use carrick_metrics::{LineRate, LogLimits};
 use carrick_proto::{SourceKey, Time};
 use carrick_sockets::Sockets;
 
-/// Lines about one peer in a [`PERIOD`].
-const MAX_LINES: u32 = 60;
-/// Period of the limit.
-const PERIOD: Duration = Duration::from_secs(60);
-/// Peers with a limit of their own; all further ones share one limit.
-const MAX_PEERS: usize = 1024;
+/// Limit of the lines about a peer, an IPv4 address or IPv6 /64.
+const PER_PEER: LineRate = LineRate {
+    burst: 60,
+    interval: Duration::from_secs(1),
+};
 
-/// Lines about a peer, an IPv4 address or IPv6 /64, in the present period.
-#[derive(Clone, Copy, Debug)]
-struct PeerLines {
-    since: Time,
-    lines: u32,
-    suppressed: u64,
-    /// First address of the peer; `None` for all peers beyond the table.
-    address: Option<IpAddr>,
+/// The log, with its limits.
+#[derive(Debug)]
+pub(crate) struct AssociationLog {
+    limits: LogLimits<SourceKey>,
+    /// Number of reports that the sockets have dropped.
+    dropped: u64,
 }
 
-/// Limits of lines.
-#[derive(Debug, Default)]
-pub(crate) struct AssociationLog {
-    peers: BTreeMap<SourceKey, PeerLines>,
-    /// Peers beyond [`MAX_PEERS`].
-    others: Option<PeerLines>,
-    /// Number of suppressed lines since the start.
-    suppressed: u64,
+impl Default for AssociationLog {
+    fn default() -> Self {
+        Self {
+            limits: LogLimits::new(PER_PEER),
+            dropped: 0,
+        }
+    }
 }
 
 impl AssociationLog {
     /// Returns the number of lines that were suppressed since the start.
     pub(crate) fn suppressed(&self) -> u64 {
-        self.suppressed
+        self.limits.suppressed() + self.dropped
+    }
+
+    /// Returns the time at which suppressed lines are reported.
+    pub(crate) fn next_report(&self) -> Option<Time> {
+        self.limits.next_report().map(|at| Time::ZERO + at)
     }
 
     /// Passes the reports of the sockets to `log`, as far as the limits of their peers allow.
@@ -48,74 +49,30 @@ impl AssociationLog {
         }
         let dropped = sockets.take_dropped_reports();
         if dropped > 0 {
-            self.suppressed += dropped;
+            self.dropped += dropped;
             log(&format!(
                 "{dropped} lines about associations suppressed: too many events at once"
             ));
         }
+        self.report(now, log);
     }
 
     /// Logs a line about a peer, or counts it.
     fn line(&mut self, now: Time, address: IpAddr, line: &impl Display, log: impl Fn(&str)) {
-        let limit = self.limit(now, address, &log);
-        if limit.lines < MAX_LINES {
-            limit.lines += 1;
+        if (self.limits).admit(now.since(Time::ZERO), &SourceKey::of(address)) {
             log(&line.to_string());
-        } else {
-            limit.suppressed += 1;
-            self.suppressed += 1;
         }
     }
 
-    /// Returns the limit for a peer in the present period. Logs the number of lines that its last period
-    /// suppressed.
-    fn limit(&mut self, now: Time, address: IpAddr, log: impl Fn(&str)) -> &mut PeerLines {
-        let begin = PeerLines {
-            since: now,
-            lines: 0,
-            suppressed: 0,
-            address: Some(address),
-        };
-        let key = SourceKey::of(address);
-        if self.peers.len() >= MAX_PEERS && !self.peers.contains_key(&key) {
-            let is_current = |peer: &PeerLines| {
-                let is_over = peer.since + PERIOD <= now;
-                if is_over {
-                    peer.log_suppressed(&log);
-                }
-                !is_over
-            };
-            self.peers.retain(|_, peer| is_current(peer));
-            self.others = self.others.filter(is_current);
-        }
-        let limit = if self.peers.len() < MAX_PEERS || self.peers.contains_key(&key) {
-            self.peers.entry(key).or_insert(begin)
-        } else {
-            self.others.get_or_insert(PeerLines {
-                address: None,
-                ..begin
-            })
-        };
-        if limit.since + PERIOD <= now {
-            limit.log_suppressed(log);
-            *limit = PeerLines {
-                address: limit.address,
-                ..begin
-            };
-        }
-        limit
-    }
-}
-
-impl PeerLines {
-    fn log_suppressed(&self, log: impl Fn(&str)) {
-        if self.suppressed > 0 {
-            let peer = self.address.map(|address| address.to_string());
+    /// Logs the numbers of suppressed lines, if they are due.
+    fn report(&mut self, now: Time, log: impl Fn(&str)) {
+        for suppressed in self.limits.take_due(now.since(Time::ZERO)) {
+            let peer = suppressed.source.map(|source| source.to_string());
             log(&format!(
-                "{} lines about associations with {} suppressed: more than {MAX_LINES} in {} s",
-                self.suppressed,
+                "{} lines about associations with {} suppressed: more than {} at once, and one each second",
+                suppressed.lines,
                 peer.as_deref().unwrap_or("further peers"),
-                PERIOD.as_secs()
+                PER_PEER.burst
             ));
         }
     }
@@ -139,18 +96,17 @@ mod tests {
         for number in 0..100 {
             log.line(at(1), flapping, &number, write);
         }
-        log.line(at(59), quiet, &"another peer", write);
+        log.line(at(1), quiet, &"another peer", write);
         assert_eq!(lines.take().len(), 61);
         assert_eq!(log.suppressed(), 40);
-        log.line(at(60), flapping, &"still", write);
-        assert!(lines.take().is_empty(), "the period is not over");
-        log.line(at(61), flapping, &"again", write);
-        let suppressed =
-            "41 lines about associations with 192.0.2.1 suppressed: more than 60 in 60 s";
-        assert_eq!(lines.take(), [suppressed, "again"]);
-        log.line(at(62), flapping, &"once more", write);
-        assert_eq!(lines.take(), ["once more"]);
-        assert_eq!(log.suppressed(), 41);
+        log.report(at(10), write);
+        assert!(lines.take().is_empty(), "not due");
+        assert_eq!(log.next_report(), Some(at(11)));
+        log.report(at(11), write);
+        let suppressed = "40 lines about associations with 192.0.2.1 suppressed: more than 60 at once, and one each second";
+        assert_eq!(lines.take(), [suppressed]);
+        log.line(at(12), flapping, &"again", write);
+        assert_eq!(lines.take(), ["again"]);
     }
 
     /// A host may use all addresses of a /64.
@@ -162,23 +118,5 @@ mod tests {
             log.line(at(1), address, &host, |_| *lines.borrow_mut() += 1);
         }
         assert_eq!((lines.take(), log.suppressed()), (60, 40));
-    }
-
-    #[test]
-    fn peers_are_bounded() {
-        let (mut log, lines) = (AssociationLog::default(), RefCell::new(0));
-        let count = |_: &str| *lines.borrow_mut() += 1;
-        let peer = |number: usize| IpAddr::from([10, 0, (number >> 8) as u8, number as u8]);
-        for number in 0..MAX_PEERS + 100 {
-            log.line(at(1), peer(number), &"", count);
-        }
-        assert_eq!(log.peers.len(), MAX_PEERS);
-        // Peers beyond the table share one limit.
-        assert_eq!((lines.take(), log.suppressed()), (MAX_PEERS + 60, 40));
-        // The number of their suppressed lines, and a line.
-        log.line(at(61), peer(MAX_PEERS), &"", count);
-        assert_eq!((log.peers.len(), lines.take()), (1, 2));
-        log.line(at(62), peer(0), &"", count);
-        assert_eq!(log.peers.len(), 2);
     }
 }

@@ -11,9 +11,10 @@ use carrick_proto::{Route, Transmit};
 use carrick_sockets::{AssociationAddresses, Errno, Sockets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno as SystemErrno;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair, sockopt};
+use rustix::net::{SendFlags, send, sockopt};
 use tokio::net::UnixDatagram;
 
+use crate::closing::open_pair;
 use crate::connection;
 use crate::driver::Driver;
 use crate::handover::{may_share, receive};
@@ -100,9 +101,7 @@ impl Captures {
         if self.0.len() >= MAX_CAPTURES {
             return Err(Errno::EMFILE);
         }
-        let flags = SocketFlags::CLOEXEC;
-        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-        let (ours, theirs) = pair.map_err(|_| Errno::ENOMEM)?;
+        let (ours, theirs) = open_pair().map_err(|_| Errno::ENOMEM)?;
         // Beyond the limit of the system with privileges only. The size itself is no condition.
         if sockopt::set_socket_send_buffer_size_force(&ours, BUFFER).is_err() {
             let _ = sockopt::set_socket_send_buffer_size(&ours, BUFFER);

@@ -2,7 +2,8 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
+use std::task::{Context, Poll};
 
 use carrick_ipc::{Reply, Request};
 use carrick_proto::Time;
@@ -11,14 +12,15 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use rustix::io::Errno as SystemErrno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, accept_with, recvmsg, sendmsg,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, accept_with, sendmsg,
+    sockopt,
 };
 
+use crate::closing::receive_with_files;
 use crate::driver::{Driver, PAUSE, Token};
 
-/// Limit of the requests of a client in one turn.
-const TURN: usize = 16;
+/// Limit of connections that are accepted in one round.
+const ACCEPTED: usize = 64;
 /// Connections beyond the limit of a user that get an answer.
 const REFUSED_CLIENTS: usize = 16;
 
@@ -51,11 +53,11 @@ pub(crate) fn peer_of(connection: &OwnedFd) -> Result<(u32, i32), SystemErrno> {
 }
 
 impl Driver {
-    /// Accepts connections of the control socket. Without file descriptors or memory it waits for a while,
-    /// since the socket stays readable.
+    /// Accepts connections of the control socket, whose event is repeated while more wait. Without file descriptors
+    /// or memory it waits for a while.
     pub(crate) fn accept_clients(&mut self, now: Time) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        loop {
+        for _ in 0..ACCEPTED {
             let connection = match accept_with(&self.control, flags) {
                 Ok(connection) => connection,
                 Err(SystemErrno::AGAIN) => return,
@@ -69,6 +71,7 @@ impl Driver {
                 Ok(peer) => peer,
                 Err(error) => {
                     self.record_failure("a program without known user is refused", error);
+                    self.close_files(u32::MAX, [connection.into_raw_fd()]);
                     continue;
                 }
             };
@@ -79,18 +82,24 @@ impl Driver {
                 let refused = format!("a program of user {uid} is refused");
                 self.record_failure(&refused, SystemErrno::MFILE);
             }
-            if is_refused && !self.may_refuse(uid) {
+            let is_behind = self.closers.is_behind(uid);
+            if is_behind || is_refused && !self.may_refuse(uid) {
+                self.closers.refuse(uid, connection);
                 continue;
             }
-            if let Ok(token) = self.watch(&connection) {
-                self.users.entry(uid).or_default().clients += 1;
-                let client = Client {
-                    connection,
-                    uid,
-                    process,
-                    is_refused,
-                };
-                self.clients.insert(token, client);
+            self.closers.admit(&connection);
+            match self.watch(&connection) {
+                Ok(token) => {
+                    self.users.entry(uid).or_default().clients += 1;
+                    let client = Client {
+                        connection,
+                        uid,
+                        process,
+                        is_refused,
+                    };
+                    self.clients.insert(token, client);
+                }
+                Err(_) => self.close_files(uid, [connection.into_raw_fd()]),
             }
         }
     }
@@ -103,51 +112,88 @@ impl Driver {
         refused.count() < REFUSED_CLIENTS.min(self.free_descriptors())
     }
 
-    /// Processes the requests of a client. Returns true if there may be more.
+    /// Processes a request of a client. Returns true if there may be more.
     pub(crate) fn serve_client(&mut self, now: Time, token: Token) -> bool {
         let Some(client) = self.clients.remove(&token) else {
             return false;
         };
-        for _ in 0..TURN {
-            match self.serve_request(now, &client) {
-                Ok(Served::Request) => {}
-                Ok(Served::Handover) => {
-                    if let Some(usage) = self.users.get_mut(&client.uid) {
-                        usage.clients -= 1;
-                    }
-                    self.unwatch(&client.connection);
-                    self.successor = Some(client);
-                    return false;
-                }
-                Err(SystemErrno::AGAIN) => {
-                    self.clients.insert(token, client);
-                    return false;
-                }
-                // The process has ended, does not read its replies, or sent something else.
-                Err(_) => {
-                    if let Some(usage) = self.users.get_mut(&client.uid) {
-                        usage.clients -= 1;
-                    }
-                    return false;
-                }
+        match self.serve_request(now, &client) {
+            Ok(Served::Request) => {
+                self.clients.insert(token, client);
+                true
+            }
+            Ok(Served::Handover) => {
+                self.count_ended_client(client.uid);
+                self.unwatch(&client.connection);
+                self.successor = Some(client);
+                false
+            }
+            Err(SystemErrno::AGAIN) => {
+                self.clients.insert(token, client);
+                false
+            }
+            // The process has ended, does not read its replies, or sent something else.
+            Err(_) => {
+                self.count_ended_client(client.uid);
+                self.unwatch(&client.connection);
+                self.close_files(client.uid, [client.connection.into_raw_fd()]);
+                false
             }
         }
-        self.clients.insert(token, client);
-        true
+    }
+
+    fn count_ended_client(&mut self, uid: u32) {
+        if let Some(usage) = self.users.get_mut(&uid) {
+            usage.clients -= 1;
+        }
+    }
+
+    /// Closes files of a user outside the task.
+    pub(crate) fn close_files(&mut self, uid: u32, files: impl IntoIterator<Item = RawFd>) {
+        self.closers.close(uid, files);
+        self.closers.restrict(&self.control);
+    }
+
+    /// Serves the requests again of users whose files have been closed.
+    pub(crate) fn resume_clients(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(Some(uid)) = self.closers.poll_relieved(cx) {
+            self.closers.start_missing();
+            self.closers.restrict(&self.control);
+            if !self.closers.is_behind(uid) {
+                self.ready_clients.resume(uid);
+            }
+        }
     }
 
     fn serve_request(&mut self, now: Time, client: &Client) -> rustix::io::Result<Served> {
         // Returned after the request: its values are in the buffer.
         let mut buffer = std::mem::take(&mut self.request);
-        let served = receive(&client.connection, &mut buffer).and_then(|(len, attached)| {
+        let mut attached = Vec::new();
+        let mut parts = [IoSliceMut::new(&mut buffer)];
+        let received = receive_with_files(&client.connection, &mut parts, &mut attached);
+        let served = received.and_then(|len| {
             if len == 0 {
                 return Err(SystemErrno::PIPE);
             }
             let request = Request::decode(&buffer[..len]).map_err(|_| SystemErrno::PROTO)?;
-            self.answer_request(now, client, &request, attached)
+            self.answer_request(now, client, &request, &attached)
         });
         self.request = buffer;
+        self.close_attached(client.uid, attached);
         served
+    }
+
+    /// Closes the files of a request: the program's ends of pairs, which only the daemon has written to, here.
+    fn close_attached(&mut self, uid: u32, attached: Vec<OwnedFd>) {
+        let is_pair = |file: &OwnedFd| {
+            let cookie = sockopt::socket_cookie(file);
+            cookie.is_ok_and(|cookie| self.by_cookie.contains_key(&cookie))
+        };
+        let (pairs, others): (Vec<_>, Vec<_>) = attached.into_iter().partition(is_pair);
+        drop(pairs);
+        if !others.is_empty() {
+            self.close_files(uid, others.into_iter().map(OwnedFd::into_raw_fd));
+        }
     }
 
     fn answer_request(
@@ -155,7 +201,7 @@ impl Driver {
         now: Time,
         client: &Client,
         request: &Request<'_>,
-        attached: Vec<OwnedFd>,
+        attached: &[OwnedFd],
     ) -> rustix::io::Result<Served> {
         if client.is_refused {
             let reply = Reply {
@@ -181,22 +227,6 @@ impl Driver {
         send_reply(&client.connection, &reply, sent.as_ref())?;
         Ok(Served::Request)
     }
-}
-
-/// Receives a request with its descriptors: that of the call, and the file of a large message.
-fn receive(connection: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<(usize, Vec<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let mut parts = [IoSliceMut::new(buffer)];
-    let received = recvmsg(connection, &mut parts, &mut control, flags)?;
-    let mut attached = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-            attached.extend(descriptors);
-        }
-    }
-    Ok((received.bytes, attached))
 }
 
 fn send_reply(

@@ -13,9 +13,10 @@ use carrick_proto::portable_struct;
 use carrick_sockets::{Family, SocketId, Status, Style};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, MMsgHdr, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
-    SocketType, send, sendmmsg, sendmsg, socketpair, sockopt,
+    MMsgHdr, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, send, sendmmsg, sendmsg, sockopt,
 };
+
+use crate::closing::open_pair;
 
 /// Send buffer of the program's end in bytes, which Linux doubles: several messages of 64 KiB.
 const PROGRAM_BUFFER: usize = 212_992;
@@ -292,8 +293,7 @@ pub(crate) struct DaemonEnd {
 
 /// Creates a socket pair. Returns the daemon's end and the program's.
 pub(crate) fn pair() -> rustix::io::Result<(DaemonEnd, OwnedFd)> {
-    let flags = SocketFlags::CLOEXEC;
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    let (ours, theirs) = open_pair()?;
     sockopt::set_socket_send_buffer_size(&theirs, PROGRAM_BUFFER)?;
     sockopt::set_socket_send_buffer_size(&ours, DAEMON_BUFFER)?;
     let cookie = sockopt::socket_cookie(&theirs)?;

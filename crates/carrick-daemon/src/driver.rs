@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use carrick::Transport;
 use carrick::network::{Network, NetworkInput, StrayPackets, TransmitOutcome, route_mtu};
-use carrick_ipc::{LEASE_FIELDS, MAX_FRAME, MAX_LEASED, MAX_REQUEST};
-use carrick_metrics::AcceptFailures;
+use carrick_ipc::{LEASE_FIELDS, MAX_ATTACHED, MAX_FRAME, MAX_LEASED, MAX_REQUEST};
+use carrick_metrics::{AcceptFailures, LineRate, LogLimits};
 use carrick_proto::{JoinedTransmits, Time};
 use carrick_sockets::{AssocId, SocketId, Sockets};
 use rustix::event::epoll;
@@ -26,11 +26,13 @@ use tokio::time::Sleep;
 
 use crate::association_log::AssociationLog;
 use crate::capture::{Captures, DaemonPacket};
+use crate::closing::Closers;
 use crate::control::Client;
 use crate::descriptor::{BATCH, Descriptor};
 use crate::lease::Leases;
 use crate::linger::LingeringSocket;
 use crate::statistics::Scrape;
+use crate::turns::{Budget, Turns};
 use crate::{Config, DaemonEnd};
 
 /// Maximum number of rounds before other tasks run.
@@ -41,13 +43,24 @@ pub(crate) const EVENTS: usize = 256;
 const ALL_PORTS: u16 = 0;
 /// Pause after a lack of file descriptors.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
-/// File descriptors that are left to captures, requests and the network.
+/// File descriptors that are left to captures, requests and the network, besides those of a message with as many as
+/// possible attached, or a quarter of the limit.
 const RESERVE: usize = 8;
+/// Limit of the lines that programs of one user cause.
+const PER_USER: LineRate = LineRate {
+    burst: 20,
+    interval: Duration::from_secs(10),
+};
+/// Limit of the lines that programs cause.
+const PROGRAMS: LineRate = LineRate {
+    burst: 200,
+    interval: Duration::from_secs(1),
+};
 /// Event of the control socket.
 const CONTROL: u64 = 0;
 
 /// Name of a client or descriptor in the epoll instance. Never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) struct Token(pub(crate) u64);
 
 /// Numbers of clients and descriptors of a user.
@@ -73,14 +86,20 @@ pub(crate) struct Driver {
     pub(crate) descriptors: BTreeMap<Token, Descriptor>,
     pub(crate) by_cookie: BTreeMap<u64, Token>,
     pub(crate) by_socket: BTreeMap<SocketId, Token>,
-    /// Descriptors of callers blocked in connect, by association.
-    pub(crate) setups: BTreeMap<AssocId, OwnedFd>,
+    /// Users and descriptors of callers blocked in connect, by association.
+    pub(crate) setups: BTreeMap<AssocId, (u32, OwnedFd)>,
     /// Closed sockets with `SO_LINGER`, by the cookies of their descriptors.
     pub(crate) lingering: BTreeMap<u64, LingeringSocket>,
     /// Descriptors to be served.
     pub(crate) ready: BTreeSet<Token>,
+    /// Descriptors that wait for their turn.
+    ready_descriptors: Turns,
     /// Clients with requests.
-    ready_clients: BTreeSet<Token>,
+    pub(crate) ready_clients: Turns,
+    /// Closes files of programs.
+    pub(crate) closers: Closers,
+    /// An epoll instance with the programs' ends of pairs: those that are closed are no longer in it.
+    pub(crate) open_ends: OwnedFd,
     /// Descriptors whose association has ended, until the program closes them.
     pub(crate) ended: BTreeSet<Token>,
     /// Programs may have closed some of these since they were checked.
@@ -126,6 +145,8 @@ pub(crate) struct Driver {
     /// Time at which they are served again.
     pub(crate) serve_again: Option<Time>,
     pub(crate) association_log: AssociationLog,
+    /// Limits of the lines that programs of a user cause.
+    program_log: LogLimits<u32>,
 }
 
 /// Returns the number of open files of this process.
@@ -147,6 +168,7 @@ impl Driver {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch_control(&epoll, &control)?;
         rustix::io::ioctl_fionbio(&epoll, true)?;
+        let closers = Closers::new(&control);
         let epoll = UdpSocket::from_std(epoll.into()).map_err(|_| Errno::NOMEM)?;
         Ok(Self {
             config,
@@ -163,7 +185,10 @@ impl Driver {
             setups: BTreeMap::new(),
             lingering: BTreeMap::new(),
             ready: BTreeSet::new(),
-            ready_clients: BTreeSet::new(),
+            ready_descriptors: Turns::default(),
+            ready_clients: Turns::default(),
+            closers,
+            open_ends: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             ended: BTreeSet::new(),
             ended_changed: false,
             users: BTreeMap::new(),
@@ -193,6 +218,7 @@ impl Driver {
             starved: BTreeSet::new(),
             serve_again: None,
             association_log: AssociationLog::default(),
+            program_log: LogLimits::new(PER_USER).with_total(PROGRAMS),
         })
     }
 
@@ -228,7 +254,8 @@ impl Driver {
     /// users, so that a single user takes half of them and n users 1/(n+1) each, as with received data.
     pub(crate) fn check_share(&self, uid: u32) -> rustix::io::Result<()> {
         let usage = self.users.get(&uid).copied().unwrap_or_default();
-        let is_within = usage.clients + usage.descriptors < self.free_descriptors();
+        let files = usage.clients + usage.descriptors + self.closers.count(uid);
+        let is_within = files < self.free_descriptors();
         is_within.then_some(()).ok_or(Errno::MFILE)
     }
 
@@ -243,11 +270,13 @@ impl Driver {
     pub(crate) fn free_descriptors(&self) -> usize {
         let limit = getrlimit(Resource::Nofile).current;
         let limit = limit.map_or(usize::MAX, |limit| limit as usize);
-        limit.saturating_sub(self.own_files + RESERVE + self.program_files())
+        let reserve = RESERVE + MAX_ATTACHED.min(limit / 4);
+        let files = self.own_files + self.program_files() + self.closers.total();
+        limit.saturating_sub(reserve + files)
     }
 
     /// Returns the number of file descriptors that programs take.
-    fn program_files(&self) -> usize {
+    pub(crate) fn program_files(&self) -> usize {
         self.clients.len() + self.descriptors.len() + self.setups.len()
     }
 
@@ -278,6 +307,13 @@ impl Driver {
         epoll::add(&self.epoll, fd, data, flags(false))
     }
 
+    /// Keeps the program's end of a pair in [`Self::open_ends`] until it is closed, with its token.
+    pub(crate) fn watch_end(&self, theirs: impl AsFd, token: Token) -> rustix::io::Result<()> {
+        // The end reports a hang-up without being asked for.
+        let data = epoll::EventData::new_u64(token.0);
+        epoll::add(&self.open_ends, theirs, data, epoll::EventFlags::empty())
+    }
+
     /// Sets whether the task is woken when a file becomes writable.
     pub(crate) fn watch_writable(&self, fd: impl AsFd, token: Token, wanted: bool) {
         let data = epoll::EventData::new_u64(token.0);
@@ -303,6 +339,7 @@ impl Driver {
             busy |= self.poll_descriptors(cx, now).is_ready();
             busy |= self.expire(now);
             busy |= self.follow_host(cx, now);
+            self.resume_clients(cx);
             self.serve_clients(now);
             self.serve_descriptors(now);
             busy |= self.serve_leases(cx, now);
@@ -327,7 +364,9 @@ impl Driver {
                     }
                 }
             }
-            busy |= !self.ready.is_empty() || !self.ready_clients.is_empty();
+            busy |= !self.ready.is_empty()
+                || !self.ready_descriptors.is_empty()
+                || !self.ready_clients.is_empty();
             if self.ends.is_some() {
                 ready!(self.poll_end(cx, now, busy));
                 return Poll::Ready(DaemonEnd::Stopped);
@@ -361,8 +400,28 @@ impl Driver {
         Poll::Ready(())
     }
 
-    /// Logs what has happened to associations and paths.
+    /// Logs a line that a program of a user has caused, or counts it.
+    pub(crate) fn log_program(&mut self, now: Time, uid: u32, line: impl FnOnce() -> String) {
+        if self.program_log.admit(now.since(Time::ZERO), &uid) {
+            (self.config.log)(&line());
+        }
+    }
+
+    /// Returns the number of suppressed lines of the log since the start.
+    pub(crate) fn suppressed_lines(&self) -> u64 {
+        self.association_log.suppressed() + self.program_log.suppressed()
+    }
+
+    /// Logs what has happened to associations and paths, and how many lines about programs were suppressed.
     fn log_associations(&mut self, now: Time) {
+        for suppressed in self.program_log.take_due(now.since(Time::ZERO)) {
+            let user = suppressed.source.map(|uid| format!("user {uid}"));
+            (self.config.log)(&format!(
+                "{} lines about programs of {} suppressed",
+                suppressed.lines,
+                user.as_deref().unwrap_or("further users")
+            ));
+        }
         if let Some(log) = self.config.association_log {
             self.association_log.write(now, &mut self.sockets, log);
         }
@@ -447,8 +506,8 @@ impl Driver {
             let token = Token(event.data.u64());
             if token.0 == CONTROL {
                 self.accept_clients(now);
-            } else if self.clients.contains_key(&token) {
-                self.ready_clients.insert(token);
+            } else if let Some(client) = self.clients.get(&token) {
+                self.ready_clients.insert(client.uid, token);
             } else if self.leases.mark_readable(token) {
                 // Served in this round.
             } else if self.ended.contains(&token) {
@@ -514,17 +573,33 @@ impl Driver {
         }
     }
 
+    /// Processes requests, one at a time of each user in turn.
     fn serve_clients(&mut self, now: Time) {
-        for token in std::mem::take(&mut self.ready_clients) {
-            if self.serve_client(now, token) {
-                self.ready_clients.insert(token);
+        let budget = Budget::begin();
+        while budget.is_left()
+            && let Some((uid, token)) = self.ready_clients.next()
+        {
+            if self.closers.is_behind(uid) {
+                self.ready_clients.insert(uid, token);
+                self.ready_clients.suspend(uid);
+            } else if self.serve_client(now, token) {
+                self.ready_clients.insert(uid, token);
             }
         }
     }
 
-    pub(crate) fn serve_descriptors(&mut self, now: Time) {
+    /// Serves descriptors, one at a time of each user in turn.
+    fn serve_descriptors(&mut self, now: Time) {
         self.collect_changes();
         for token in std::mem::take(&mut self.ready) {
+            if let Some(descriptor) = self.descriptors.get(&token) {
+                self.ready_descriptors.insert(descriptor.uid, token);
+            }
+        }
+        let budget = Budget::begin();
+        while budget.is_left()
+            && let Some((_, token)) = self.ready_descriptors.next()
+        {
             self.serve(now, token);
         }
     }
@@ -570,6 +645,8 @@ impl Driver {
             self.accept_again,
             self.serve_again,
             self.ends,
+            self.association_log.next_report(),
+            self.program_log.next_report().map(|at| Time::ZERO + at),
         ];
         let Some(next) = times.into_iter().flatten().min() else {
             return Poll::Pending;

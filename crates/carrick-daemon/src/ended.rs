@@ -2,18 +2,23 @@
 //!
 //! After the end of an association the daemon's end of the pair is shut down in both directions, or
 //! closed, so that the program's end reports the hang-up. An end that is shut down has an event when the program closes
-//! the other one, but also others, and one that is closed has none. The list of sockets in `/proc/net/unix` has the
-//! inodes of those that are open. It is read after events, from time to time, and before a program is refused a
-//! socket.
+//! the other one, but also others, and one that is closed has none. An epoll instance has the programs' ends, without
+//! keeping them open: it reports the hang-up of those that are open, and has lost those that are closed. It is read
+//! after events, from time to time, and before a program is refused a socket.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use carrick_proto::Time;
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
 
-use crate::driver::{Driver, EVENTS};
+use crate::descriptor::Descriptor;
+use crate::driver::{Driver, EVENTS, Token};
 
-/// Interval between scans of the list.
+/// Limit of descriptors that are closed for one request.
+const AT_ONCE: usize = 64;
+/// Interval between checks.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Time after an event, since others follow where associations are short.
 const SOON: Duration = Duration::from_millis(100);
@@ -33,13 +38,16 @@ impl Driver {
         self.next_check = Some(self.next_check.map_or(soon, |at| at.min(soon)));
     }
 
-    /// Closes the sockets of descriptors that programs have closed before this request.
-    pub(crate) fn close_ended(&mut self, now: Time) {
-        let mut events = Vec::with_capacity(EVENTS);
-        while self.read_events(&mut events) {
-            self.handle_events(now, &mut events);
+    /// Closes the sockets of descriptors that the programs of a user have closed before this request, until the user may
+    /// have another one.
+    pub(crate) fn close_ended(&mut self, now: Time, uid: u32) {
+        self.read_all_events(now);
+        let closed = self.descriptors.iter();
+        let closed = closed.filter(|(_, d)| d.is_closed && !d.is_ended && d.uid == uid);
+        let closed: Vec<Token> = closed.take(AT_ONCE).map(|(token, _)| *token).collect();
+        for token in closed {
+            self.serve(now, token);
         }
-        self.serve_descriptors(now);
         if self.ended_changed {
             self.check_ended(now);
         }
@@ -50,18 +58,35 @@ impl Driver {
     /// The system reports the end of a pair no later than a request that follows it, but not after the end
     /// of the association. Messages of a descriptor that is in use by the caller remain unread.
     pub(crate) fn close_closed(&mut self, now: Time, port: u16) {
-        let mut events = Vec::with_capacity(EVENTS);
-        while self.read_events(&mut events) {
-            self.handle_events(now, &mut events);
-        }
-        self.serve_descriptors(now);
-        let has_port = |token| {
-            let descriptor = self.descriptors.get(token);
-            let local = descriptor.map(|found| self.sockets.local_address(found.socket));
-            matches!(local, Some(Ok(address)) if address.port() == port)
+        self.read_all_events(now);
+        let has_port = |descriptor: &Descriptor| {
+            let local = self.sockets.local_address(descriptor.socket);
+            local.is_ok_and(|address| address.port() == port)
         };
-        if self.ended.iter().any(has_port) {
+        let closed = self.descriptors.iter();
+        let closed = closed.filter(|(_, d)| d.is_closed && !d.is_ended && has_port(d));
+        let closed: Vec<Token> = closed.map(|(token, _)| *token).collect();
+        let ended = self.ended.iter();
+        let has_ended = ended
+            .filter_map(|token| self.descriptors.get(token))
+            .any(has_port);
+        for token in closed {
+            self.serve(now, token);
+        }
+        if has_ended {
             self.check_ended(now);
+        }
+    }
+
+    /// Reads the events that the system has.
+    fn read_all_events(&mut self, now: Time) {
+        let mut events = Vec::with_capacity(EVENTS);
+        // Each file has one event at most, unless further ones come meanwhile.
+        for _ in 0..=self.program_files() / EVENTS {
+            if !self.read_events(&mut events) {
+                break;
+            }
+            self.handle_events(now, &mut events);
         }
     }
 
@@ -69,42 +94,23 @@ impl Driver {
     pub(crate) fn check_ended(&mut self, now: Time) {
         self.next_check = None;
         self.ended_changed = false;
-        if let Ok(list) = std::fs::read_to_string("/proc/net/unix") {
-            let open = inodes(&list);
+        // Those that have hung up are among the descriptors.
+        let mut open = Vec::with_capacity(self.descriptors.len() + 1);
+        let at_once = Timespec::default();
+        let read = epoll::wait(&self.open_ends, spare_capacity(&mut open), Some(&at_once));
+        if read.is_ok() && open.len() <= self.descriptors.len() {
+            let open: BTreeSet<u64> = open.iter().map(|event| event.data.u64()).collect();
             for token in self.ended.clone() {
-                let is_open = |inode| open.contains(&inode);
-                let descriptor = self.descriptors.get(&token);
-                if descriptor.is_none_or(|descriptor| is_open(descriptor.inode)) {
+                if open.contains(&token.0) {
                     continue;
                 }
                 if let Some(descriptor) = self.descriptors.remove(&token) {
                     // A socket that the daemon has broken off is closed already.
                     let _ = self.sockets.close(now, descriptor.socket);
-                    self.forget(token, &descriptor);
+                    self.forget(token, descriptor);
                 }
             }
         }
         self.schedule_check(now);
-    }
-}
-
-/// Returns the inodes in `/proc/net/unix`: the seventh field of each line but the first.
-fn inodes(list: &str) -> BTreeSet<u64> {
-    let lines = list.lines().skip(1);
-    lines
-        .filter_map(|line| line.split_whitespace().nth(6)?.parse().ok())
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn inodes_are_those_of_the_list() {
-        let list = "Num RefCount Protocol Flags Type St Inode Path\n\
-            ffff0001: 00000002 00000000 00010000 0005 01 20531 /run/carrick/socket\n\
-            ffff0002: 00000003 00000000 00000000 0005 03 20532\n";
-        assert_eq!(inodes(list), BTreeSet::from([20_531, 20_532]));
     }
 }

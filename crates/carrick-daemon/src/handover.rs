@@ -357,7 +357,7 @@ impl Driver {
 
     /// Returns all descriptors, in the order of the fields of [`DaemonState`].
     fn held_descriptors<'a>(&'a self, network: &'a [InheritedSocket]) -> Vec<BorrowedFd<'a>> {
-        let mut all = vec![self.control.as_fd()];
+        let mut all = vec![self.control.as_fd(), self.open_ends.as_fd()];
         all.extend(network.iter().map(|socket| socket.descriptor.as_fd()));
         all.extend(self.metrics.iter().map(|(_, listener)| listener.as_fd()));
         all.extend(self.clients.values().map(|c| c.connection.as_fd()));
@@ -366,7 +366,7 @@ impl Driver {
             let frames = descriptor.outgoing.iter();
             all.extend(frames.filter_map(|f| f.attached.as_ref().map(|fd| fd.as_fd())));
         }
-        all.extend(self.setups.values().map(|fd| fd.as_fd()));
+        all.extend(self.setups.values().map(|(_, fd)| fd.as_fd()));
         all
     }
 
@@ -435,7 +435,8 @@ impl Driver {
             self.descriptors.insert(token, descriptor);
         }
         for association in setups {
-            self.setups.insert(association, take()?);
+            // The user matters where pairs pass files alone.
+            self.setups.insert(association, (0, take()?));
         }
         self.count_files();
         self.schedule_check(self.now());
@@ -565,6 +566,7 @@ fn continued(
     // 3
     let mut take = || inherited.pop_front().ok_or_else(incomplete);
     let control = take()?;
+    let open_ends = take()?;
     let mut sockets = Vec::new();
     for NetworkEntry { kind, address } in std::mem::take(&mut state.network) {
         sockets.push(InheritedSocket {
@@ -602,6 +604,7 @@ fn continued(
     let owns_path = state.owns_path;
     let driver = Driver::new(config, network, sockets, control).map_err(described)?;
     let mut driver = Box::new(driver.with_epoch(epoch));
+    driver.open_ends = open_ends;
     driver.resume(state, &mut inherited)?;
     if !inherited.is_empty() {
         return Err(incomplete());

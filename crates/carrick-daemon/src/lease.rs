@@ -8,9 +8,9 @@
 //! socket, and its packets are not read while the network accepts no more.
 
 use std::collections::BTreeMap;
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::task::Context;
 
 use bytes::Bytes;
@@ -20,17 +20,14 @@ use carrick_proto::{Ecn, IcmpInput, IcmpKind, Route, Time, Transmit};
 use carrick_sockets::linux::read_addresses;
 use carrick_sockets::{Errno, Family, SocketId, Sockets, Style};
 use rustix::io::Errno as SystemErrno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, recv,
-    sendmsg, socketpair, sockopt,
-};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sockopt};
 
+use crate::closing::{open_pair, receive_with_files};
 use crate::driver::{Driver, Token};
 use crate::handover::may_share;
 use crate::requests::opened;
+use crate::turns::{Budget, Turns};
 
-/// Maximum number of frames of a process in one turn.
-const TURN: usize = 16;
 /// Maximum number of packets in a frame to a process.
 const BATCH: usize = 64;
 /// Size of the pair's buffers in bytes that is requested of the system.
@@ -45,6 +42,8 @@ const IPV6_ONLY: (i32, i32) = (41, 26);
 pub(crate) struct Leases {
     by_socket: BTreeMap<SocketId, Lease>,
     by_token: BTreeMap<Token, SocketId>,
+    /// Leases whose pair may have frames of the process.
+    ready: Turns,
 }
 
 /// Leased port.
@@ -57,8 +56,6 @@ struct Lease {
     port: u16,
     /// The process may send on plain IP.
     has_plain_ip: bool,
-    /// The pair may have frames of the process.
-    is_readable: bool,
     /// Packets for the process that have one route and length.
     batch: Option<PacketBatch>,
 }
@@ -151,7 +148,7 @@ impl Leases {
         let socket = self.by_token.get(&token);
         let lease = socket.and_then(|id| self.by_socket.get_mut(id));
         lease.is_some_and(|lease| {
-            lease.is_readable = true;
+            self.ready.insert(lease.uid, token);
             true
         })
     }
@@ -272,6 +269,7 @@ impl Driver {
         };
         self.users.entry(uid).or_default().descriptors += 1;
         self.leases.by_token.insert(token, socket);
+        self.leases.ready.insert(uid, token);
         let lease = Lease {
             ours,
             token,
@@ -279,7 +277,6 @@ impl Driver {
             process,
             port,
             has_plain_ip,
-            is_readable: true,
             batch: None,
         };
         self.leases.by_socket.insert(socket, lease);
@@ -295,6 +292,7 @@ impl Driver {
         addresses: &[SocketAddr],
     ) -> Result<u16, Errno> {
         self.sockets.set_privileged(socket, uid == 0)?;
+        self.sockets.set_owner(socket, uid)?;
         let any_v6 = |address: &SocketAddr| address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         let any_v4 = |address: &SocketAddr| address.ip() == IpAddr::from([0; 4]);
         match addresses {
@@ -326,45 +324,39 @@ impl Driver {
         match self.sockets.bind(socket, address) {
             Err(Errno::EADDRINUSE) => {
                 self.close_closed(now, address.port());
-                self.end_closed_leases(now);
+                self.end_closed_leases(now, address.port());
                 self.sockets.bind(socket, address)
             }
             bound => bound,
         }
     }
 
-    /// Sends the packets of processes, as far as the network accepts them. Returns true if there may be more.
+    /// Sends the packets of processes, a frame of each user in turn, as far as the network accepts them. Returns true if
+    /// there may be more.
     pub(crate) fn serve_leases(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
-        let leases = self.leases.by_socket.iter();
-        let ready = leases.filter(|(_, lease)| lease.is_readable);
-        let ready: Vec<SocketId> = ready.map(|(id, _)| *id).collect();
-        let mut more = false;
-        for socket in ready {
-            let mut turn = 0;
-            loop {
-                // The task is woken when the network accepts more.
-                if !self.network.flush(cx) {
-                    return more;
-                }
-                turn += 1;
-                if turn > TURN {
-                    more = true;
-                    break;
-                }
-                match self.serve_lease(cx, socket) {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(reason) => {
-                        if let Some(reason) = reason {
-                            (self.config.log)(&reason);
-                        }
-                        self.end_lease(now, socket);
-                        break;
+        let budget = Budget::begin();
+        while let Some((uid, token)) = self.leases.ready.next() {
+            // The task is woken when the network accepts more.
+            let is_writable = self.network.flush(cx);
+            if !is_writable || !budget.is_left() {
+                self.leases.ready.insert(uid, token);
+                return is_writable;
+            }
+            let Some(socket) = self.leases.by_token.get(&token).copied() else {
+                continue;
+            };
+            match self.serve_lease(cx, socket) {
+                Ok(true) => self.leases.ready.insert(uid, token),
+                Ok(false) => {}
+                Err(reason) => {
+                    if let Some(reason) = reason {
+                        self.log_program(now, uid, || reason);
                     }
+                    self.end_lease(now, socket);
                 }
             }
         }
-        more
+        false
     }
 
     /// Sends the packets of one frame. Returns false if there is none; an error, with the line of the log if it is
@@ -374,25 +366,28 @@ impl Driver {
         cx: &mut Context<'_>,
         socket: SocketId,
     ) -> Result<bool, Option<String>> {
-        let Some(lease) = self.leases.by_socket.get_mut(&socket) else {
+        let Some(lease) = self.leases.by_socket.get(&socket) else {
             return Ok(false);
         };
-        let len = match recv(&lease.ours, &mut self.buffer[..], RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return Err(None),
-            Ok((len, _)) => len,
-            Err(SystemErrno::AGAIN) => {
-                lease.is_readable = false;
-                return Ok(false);
-            }
-            Err(SystemErrno::INTR) => return Ok(true),
-            Err(_) => return Err(None),
-        };
+        let (port, uid) = (lease.port, lease.uid);
         let invalid = || {
-            let (port, uid) = (lease.port, lease.uid);
             Some(format!(
                 "the lease of SCTP port {port} ended: its process, of user {uid}, sent something else than packets"
             ))
         };
+        let mut files = Vec::new();
+        let mut parts = [IoSliceMut::new(&mut self.buffer)];
+        let len = match receive_with_files(&lease.ours, &mut parts, &mut files) {
+            Ok(0) => return Err(None),
+            Ok(len) => len,
+            Err(SystemErrno::AGAIN) => return Ok(false),
+            Err(SystemErrno::INTR) => return Ok(true),
+            Err(_) => return Err(None),
+        };
+        if !files.is_empty() {
+            self.close_files(uid, files.into_iter().map(OwnedFd::into_raw_fd));
+            return Err(invalid());
+        }
         let frame = LeaseFrame::decode(&self.buffer[..len]).map_err(|_| invalid())?;
         let LeaseFrameKind::Packets {
             traffic_class,
@@ -471,6 +466,7 @@ impl Driver {
         self.unwatch(&lease.ours);
         // The socket exists as long as its lease.
         let _ = self.sockets.close(now, socket);
+        self.closers.close_pair(lease.uid, lease.ours);
         if let Some(usage) = self.users.get_mut(&lease.uid) {
             usage.descriptors -= 1;
         }
@@ -484,9 +480,10 @@ impl Driver {
         }
     }
 
-    /// Ends the leases of processes that have ended.
-    pub(crate) fn end_closed_leases(&mut self, now: Time) {
+    /// Ends the leases of a port whose processes have ended.
+    pub(crate) fn end_closed_leases(&mut self, now: Time, port: u16) {
         let leases = self.leases.by_socket.iter();
+        let leases = leases.filter(|(_, lease)| lease.port == port);
         let closed = leases.filter(|(_, lease)| {
             let mut byte = [0; 1];
             let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
@@ -501,8 +498,7 @@ impl Driver {
 
 /// Creates the pair of a lease: the daemon's end, and the process's.
 fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
-    let flags = SocketFlags::CLOEXEC;
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    let (ours, theirs) = open_pair()?;
     for end in [ours.as_fd(), theirs.as_fd()] {
         // Beyond the limit of the system with privileges only. The size itself is no condition.
         if sockopt::set_socket_send_buffer_size_force(end, BUFFER).is_err() {

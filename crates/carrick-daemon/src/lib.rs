@@ -19,13 +19,15 @@
 //!
 //! A successor continues all sockets in another process ([`Daemon::take_over`]).
 //!
-//! Clients are limited by their user ([`Limits`]); bytes that are no frame end the descriptor with
+//! Users are served in turn, and the files that they pass to the daemon are closed by threads of their own, because that
+//! may block. Clients are limited by their user ([`Limits`]); bytes that are no frame end the descriptor with
 //! `ECONNABORTED`.
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
 mod association_log;
 mod capture;
+mod closing;
 mod control;
 mod descriptor;
 mod driver;
@@ -41,6 +43,7 @@ mod serve;
 pub mod service;
 mod statistics;
 mod stop;
+mod turns;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -70,7 +73,7 @@ use driver::Driver;
 use statistics::MetricsServer;
 
 /// Pending connections of the control socket.
-const BACKLOG: i32 = 128;
+pub(crate) const BACKLOG: i32 = 128;
 
 /// Limits of the processes of one user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,10 +134,11 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Time for the shutdown of associations when the daemon stops; then they are aborted. Default: 0.
     pub linger: Duration,
-    /// Receives a line for each descriptor that the daemon ended. Default: standard error.
+    /// Receives a line for each descriptor that the daemon ended, of one user at most 20 lines at once and one in 10 s.
+    /// Default: standard error.
     pub log: fn(&str),
     /// Receives a line for each association that is established or ends, with the reason, and for each event of
-    /// its paths, also of those that its program does not see; of one peer at most 60 lines a minute.
+    /// its paths, also of those that its program does not see; of one peer at most 60 lines at once and one each second.
     /// Default: `None`.
     pub association_log: Option<fn(&str)>,
     /// Number of associations with metrics of their own and of their paths. Default: 0.

@@ -7,8 +7,8 @@ use carrick_ipc::Reply;
 use carrick_proto::Time;
 use carrick_sockets::SocketId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+use crate::closing::open_pair;
 use crate::descriptor::Descriptor;
 use crate::driver::Driver;
 
@@ -68,13 +68,13 @@ impl Driver {
         let Some(lingering) = found.filter(|lingering| lingering.uid == uid) else {
             return (Reply::default().encode(), None);
         };
-        let flags = SocketFlags::CLOEXEC;
-        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         // Without a file descriptor the program does not wait.
-        let Ok((ours, theirs)) = pair else {
+        let Ok((ours, theirs)) = open_pair() else {
             return (Reply::default().encode(), None);
         };
-        lingering.waiter = Some(ours);
+        if let Some(before) = lingering.waiter.replace(ours) {
+            self.closers.close_pair(uid, before);
+        }
         let reply = Reply {
             result: i32::try_from(lingering.time.as_secs()).unwrap_or(i32::MAX),
             ..Reply::default()
@@ -89,9 +89,14 @@ impl Driver {
         }
         let closing = self.sockets.closing_sockets();
         let by_cookie = &self.by_cookie;
-        self.lingering.retain(|cookie, lingering| {
-            by_cookie.contains_key(cookie) || closing.contains(&lingering.socket)
+        let ended = self.lingering.extract_if(.., |cookie, lingering| {
+            !by_cookie.contains_key(cookie) && !closing.contains(&lingering.socket)
         });
+        for (_, lingering) in ended {
+            if let Some(waiter) = lingering.waiter {
+                self.closers.close_pair(lingering.uid, waiter);
+            }
+        }
     }
 }
 

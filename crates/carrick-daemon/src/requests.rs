@@ -13,11 +13,10 @@ use carrick_sockets::linux::{
 use carrick_sockets::{AssocId, Errno, OutgoingMessage, OverviewKey, Sockets, Style};
 use rustix::fs::{OFlags, SealFlags, fcntl_get_seals, fcntl_getfl, fstat};
 use rustix::io::{Errno as SystemErrno, pread};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair, sockopt,
-};
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
 use crate::capture::CaptureFilter;
+use crate::closing::open_pair;
 use crate::descriptor::{DaemonEnd, Descriptor, OutgoingFrame, describe, pair};
 use crate::driver::{Driver, Token};
 
@@ -71,10 +70,9 @@ impl Driver {
         now: Time,
         (uid, process): (u32, i32),
         request: &Request<'_>,
-        attached: Vec<OwnedFd>,
+        attached: &[OwnedFd],
     ) -> (Vec<u8>, Option<OwnedFd>) {
-        let mut attached = attached.into_iter();
-        let (attached, message) = (attached.next(), attached.next());
+        let (attached, message) = (attached.first(), attached.get(1));
         if let Request::Socket {
             domain,
             kind,
@@ -110,7 +108,7 @@ impl Driver {
         if let Request::Lease { addresses } = *request {
             return self.lease(now, (uid, process), addresses);
         }
-        let cookie = attached.as_ref().map(sockopt::socket_cookie);
+        let cookie = attached.map(sockopt::socket_cookie);
         let token = cookie.and_then(|cookie| self.by_cookie.get(&cookie.ok()?).copied());
         let found = token.and_then(|token| Some((token, self.descriptors.remove(&token)?)));
         let (Some((token, mut descriptor)), Some(attached)) = (found, attached) else {
@@ -119,7 +117,7 @@ impl Driver {
         // The event of messages that were sent before the request may not have been read.
         descriptor.is_readable |= !descriptor.is_ended;
         self.drain(now, token, &mut descriptor);
-        let answer = self.call(now, token, &mut descriptor, (request, &attached, message));
+        let answer = self.call(now, token, &mut descriptor, (request, attached, message));
         let status = self.sockets.status(descriptor.socket);
         let reply = Reply {
             error: answer.error,
@@ -145,7 +143,7 @@ impl Driver {
         (domain, kind, protocol): (i32, i32, i32),
     ) -> (Vec<u8>, Option<OwnedFd>) {
         if self.check_descriptors(uid).is_err() {
-            self.close_ended(now);
+            self.close_ended(now, uid);
         }
         let opened = Sockets::style_of(domain, kind, protocol).and_then(|(style, family)| {
             let pair = self.open_pair((uid, process))?;
@@ -170,7 +168,7 @@ impl Driver {
         now: Time,
         token: Token,
         descriptor: &mut Descriptor,
-        (request, attached, message): (&Request<'_>, &OwnedFd, Option<OwnedFd>),
+        (request, attached, message): (&Request<'_>, &OwnedFd, Option<&OwnedFd>),
     ) -> ReplyContent {
         let id = descriptor.socket;
         if descriptor.is_broken {
@@ -247,7 +245,7 @@ impl Driver {
                 let status = self.sockets.status(id);
                 let limit = status.map_or(0, |status| status.max_message);
                 let data = match message {
-                    Some(message) => read_message(&message, limit),
+                    Some(message) => read_message(message, limit),
                     None => Ok(Bytes::copy_from_slice(data)),
                 };
                 match data {
@@ -297,7 +295,7 @@ impl Driver {
         match bind(&mut self.sockets) {
             Err(Errno::EADDRINUSE) => {
                 self.close_closed(now, port);
-                self.end_closed_leases(now);
+                self.end_closed_leases(now, port);
                 // An event of this descriptor may have been among those that were read.
                 descriptor.is_readable = true;
                 bind(&mut self.sockets)
@@ -335,11 +333,14 @@ impl Driver {
         };
         if let Some((ours, theirs)) = result {
             self.sockets.watch_setup(association);
-            self.setups.insert(association, ours);
+            self.setups.insert(association, (descriptor.uid, ours));
             return ReplyContent::in_progress(association, Some(theirs));
         }
         let renewed = renewed.map(|(end, theirs)| {
             self.by_cookie.remove(&descriptor.cookie);
+            if let Some(ours) = descriptor.ours.take() {
+                self.closers.close_pair(descriptor.uid, ours);
+            }
             *descriptor = Descriptor::new(id, (descriptor.uid, descriptor.process), end);
             self.by_cookie.insert(descriptor.cookie, token);
             self.ended.remove(&token);
@@ -353,10 +354,7 @@ impl Driver {
 
     /// Opens the pair on which a caller gets the result of a set-up.
     fn open_setup(&self, uid: u32) -> Result<(OwnedFd, OwnedFd), Errno> {
-        let flags = SocketFlags::CLOEXEC;
-        let opened = self
-            .check_setups(uid)
-            .and_then(|()| socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None));
+        let opened = self.check_setups(uid).and_then(|()| open_pair());
         opened.map_err(|error| {
             self.record_failure(&format!("user {uid} cannot connect"), error);
             Errno::EMFILE
@@ -366,6 +364,7 @@ impl Driver {
     /// Opens another pair for a descriptor whose set-up has failed.
     fn open_renewed(&self, token: Token, uid: u32) -> Result<(DaemonEnd, OwnedFd), Errno> {
         let opened = pair().and_then(|(end, theirs)| {
+            self.watch_end(&theirs, token)?;
             self.watch_as(&end.ours, token)?;
             Ok((end, theirs))
         });
@@ -378,11 +377,12 @@ impl Driver {
     /// Sends the results of set-ups to callers that wait for them.
     pub(crate) fn report_setups(&mut self) {
         while let Some((association, result)) = self.sockets.poll_setup() {
-            if let Some(ours) = self.setups.remove(&association) {
+            if let Some((uid, ours)) = self.setups.remove(&association) {
                 let number = result.map_or_else(Errno::number, |()| 0);
                 let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
                 // The caller may have ended.
                 let _ = send(&ours, &number.to_ne_bytes(), flags);
+                self.closers.close_pair(uid, ours);
             }
         }
     }

@@ -2,17 +2,18 @@
 //! program.
 
 use std::io::IoSliceMut;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use bytes::Bytes;
-use carrick_ipc::{FrameKind, HEADER, Header, MAX_FRAME, MAX_PAYLOAD, MessageInfo};
+use carrick_ipc::{FrameKind, HEADER, Header, MAX_ATTACHED, MAX_FRAME, MAX_PAYLOAD, MessageInfo};
 use carrick_proto::Time;
 use carrick_sockets::{Closed, Errno, OutgoingMessage, Readiness, Received, Style};
-use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, recvmmsg};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno as SystemErrno;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, Shutdown, recv, recvmsg, shutdown};
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 
+use crate::closing::receive_with_files;
 use crate::descriptor::{
     BATCH, DaemonEnd, Descriptor, OutgoingFrame, PartialMessage, ProgramMessage, describe, pair,
 };
@@ -91,7 +92,11 @@ impl Driver {
         ours: impl FnOnce(&E) -> &OwnedFd,
     ) -> Result<(Token, E, OwnedFd), Errno> {
         let opened = self.check_descriptors(uid).and_then(|()| pair());
-        let opened = opened.and_then(|(end, theirs)| Ok((self.watch(ours(&end))?, end, theirs)));
+        let opened = opened.and_then(|(end, theirs)| {
+            let token = self.watch(ours(&end))?;
+            self.watch_end(&theirs, token)?;
+            Ok((token, end, theirs))
+        });
         opened.map_err(|error| {
             self.record_failure(&format!("cannot open a socket of user {uid}"), error);
             Errno::EMFILE
@@ -121,13 +126,16 @@ impl Driver {
     }
 
     /// Removes a descriptor whose socket is closed.
-    pub(crate) fn forget(&mut self, token: Token, descriptor: &Descriptor) {
+    pub(crate) fn forget(&mut self, token: Token, mut descriptor: Descriptor) {
         self.by_cookie.remove(&descriptor.cookie);
         self.by_socket.remove(&descriptor.socket);
         self.ended.remove(&token);
         self.ready.remove(&token);
         if let Some(usage) = self.users.get_mut(&descriptor.uid) {
             usage.descriptors -= 1;
+        }
+        if let Some(ours) = descriptor.ours.take() {
+            self.closers.close_pair(descriptor.uid, ours);
         }
         // There is room for the associations that wait in backlogs.
         self.ready.append(&mut self.starved);
@@ -142,7 +150,7 @@ impl Driver {
         if self.serve_one(now, token, &mut descriptor) {
             self.descriptors.insert(token, descriptor);
         } else {
-            self.forget(token, &descriptor);
+            self.forget(token, descriptor);
         }
     }
 
@@ -262,13 +270,18 @@ impl Driver {
             };
             self.frame.clear();
             let is_batch = descriptor.is_last_small && descriptor.partial.is_none();
+            let mut files = self.closers.pairs_pass_files().then(Vec::new);
             let received = match &mut descriptor.partial {
                 Some(partial) => partial
-                    .receive(ours, &mut self.frame)
+                    .receive(ours, &mut self.frame, files.as_mut())
                     .map(FrameLengths::one),
-                None if is_batch => receive_batch(ours, &mut self.batch),
-                None => receive(ours, &mut self.frame).map(FrameLengths::one),
+                None if is_batch => receive_batch(ours, &mut self.batch, files.as_mut()),
+                None => receive(ours, &mut self.frame, files.as_mut()).map(FrameLengths::one),
             };
+            if let Some(files) = files.filter(|files| !files.is_empty()) {
+                self.close_files(descriptor.uid, files);
+                return ReadResult::Invalid("a file");
+            }
             let lengths = match received {
                 Ok(lengths) => lengths,
                 Err(SystemErrno::AGAIN) => {
@@ -308,7 +321,7 @@ impl Driver {
                 match parse(len, &mut self.frame, &mut descriptor.partial, limit) {
                     ProgramFrame::Ignored => {}
                     ProgramFrame::Invalid(reason) => return ReadResult::Invalid(reason),
-                    ProgramFrame::TooLarge => self.report_dropped(descriptor, Errno::EMSGSIZE),
+                    ProgramFrame::TooLarge => self.report_dropped(now, descriptor, Errno::EMSGSIZE),
                     ProgramFrame::Message(message) => {
                         let refused = if descriptor.refused.is_empty() {
                             self.send(now, descriptor, message)
@@ -329,10 +342,12 @@ impl Driver {
             descriptor.is_readable = false;
             return self.dry(now, descriptor);
         }
+        // Peeked, so that what is attached to another frame stays there.
+        let with = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let again = descriptor
             .ours
             .as_ref()
-            .map(|ours| recv(ours, &mut self.buffer[..], RecvFlags::DONTWAIT));
+            .map(|ours| recv(ours, &mut self.buffer[..], with));
         match again {
             Some(Ok((0, _))) => ReadResult::Closed,
             _ => ReadResult::Invalid("an empty frame"),
@@ -371,18 +386,20 @@ impl Driver {
         match self.sockets.sendmsg(now, descriptor.socket, &outgoing) {
             Err(Errno::EAGAIN) => return Some(message),
             Ok(_) | Err(Errno::EPIPE | Errno::ESHUTDOWN | Errno::ENOTCONN) => {}
-            Err(error) => self.report_dropped(descriptor, error),
+            Err(error) => self.report_dropped(now, descriptor, error),
         }
         None
     }
 
     /// Reports a message that was dropped after the program had sent it, as the pending error.
-    fn report_dropped(&mut self, descriptor: &Descriptor, error: Errno) {
+    fn report_dropped(&mut self, now: Time, descriptor: &Descriptor, error: Errno) {
         if self.sockets.set_error(descriptor.socket, error) == Ok(true) {
-            (self.config.log)(&format!(
-                "socket {} of user {} dropped a message: {error}; SO_ERROR reports it",
-                descriptor.socket, descriptor.uid
-            ));
+            self.log_program(now, descriptor.uid, || {
+                format!(
+                    "socket {} of user {} dropped a message: {error}; SO_ERROR reports it",
+                    descriptor.socket, descriptor.uid
+                )
+            });
         }
     }
 
@@ -516,8 +533,17 @@ impl Driver {
     fn end(&mut self, now: Time, token: Token, descriptor: &mut Descriptor) {
         if let Some(ours) = &descriptor.ours {
             // Frames that are not read would keep the program's end from being writable.
-            while recv(ours, &mut self.buffer[..], RecvFlags::DONTWAIT).is_ok_and(|(n, _)| n > 0) {}
+            let mut files = Vec::new();
+            let mut read = || {
+                let mut parts = [IoSliceMut::new(&mut self.buffer)];
+                receive_with_files(ours, &mut parts, &mut files)
+            };
+            while read().is_ok_and(|len| len > 0) {}
             let _ = shutdown(ours, Shutdown::Both);
+            if !files.is_empty() {
+                let files = files.into_iter().map(OwnedFd::into_raw_fd);
+                self.close_files(descriptor.uid, files);
+            }
         }
         descriptor.is_ended = true;
         descriptor.is_plugged = false;
@@ -530,6 +556,7 @@ impl Driver {
     fn end_failed(&mut self, now: Time, token: Token, descriptor: &mut Descriptor) {
         if let Some(ours) = descriptor.ours.take() {
             self.unwatch(&ours);
+            self.closers.close_pair(descriptor.uid, ours);
         }
         descriptor.outgoing.clear();
         descriptor.is_ended = true;
@@ -546,11 +573,13 @@ impl Driver {
         descriptor: &mut Descriptor,
         reason: &'static str,
     ) {
-        (self.config.log)(&format!(
-            "socket {} of user {} ended with ECONNABORTED: the program sent {reason}; a call did not pass \
-             the preload library",
-            descriptor.socket, descriptor.uid
-        ));
+        self.log_program(now, descriptor.uid, || {
+            format!(
+                "socket {} of user {} ended with ECONNABORTED: the program sent {reason}; a call did not pass \
+                 the preload library",
+                descriptor.socket, descriptor.uid
+            )
+        });
         let _ = self.sockets.abort(now, descriptor.socket);
         self.by_socket.remove(&descriptor.socket);
         descriptor.is_broken = true;
@@ -572,10 +601,33 @@ const IN_PLACE: usize = MAX_FRAME / 4;
 
 /// Receives a frame of the program into an empty buffer, of which it uses the capacity. Returns its length, which
 /// is larger than [`MAX_FRAME`] for a larger one.
-fn receive(ours: &OwnedFd, frame: &mut Vec<u8>) -> rustix::io::Result<usize> {
+/// If frames may have files attached, they are added to `files`.
+fn receive(
+    ours: &OwnedFd,
+    frame: &mut Vec<u8>,
+    files: Option<&mut Vec<RawFd>>,
+) -> rustix::io::Result<usize> {
     frame.reserve_exact(MAX_FRAME + 1);
+    if let Some(files) = files {
+        frame.resize(MAX_FRAME + 1, 0);
+        let received = receive_parts(ours, &mut [IoSliceMut::new(frame)], files);
+        frame.truncate(received.unwrap_or(0));
+        return received;
+    }
     let (len, _) = recv(ours, spare_capacity(frame), RecvFlags::DONTWAIT)?;
     Ok(len)
+}
+
+/// Receives a frame of the program into several buffers, with the files that are attached to it.
+fn receive_parts(
+    ours: &OwnedFd,
+    parts: &mut [IoSliceMut<'_>],
+    files: &mut Vec<RawFd>,
+) -> rustix::io::Result<usize> {
+    let mut attached = Vec::new();
+    let received = receive_with_files(ours, parts, &mut attached);
+    files.extend(attached.into_iter().map(OwnedFd::into_raw_fd));
+    received
 }
 
 /// Lengths of the frames that were received with one call.
@@ -599,11 +651,19 @@ impl FrameLengths {
 
 /// Receives frames of the program with one call, each at the next multiple of `MAX_FRAME + 1` in the buffer. Returns
 /// their lengths: fewer than [`BATCH`] if the pair has no further one, and 0 for its end.
-fn receive_batch(ours: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<FrameLengths> {
+/// If frames may have files attached, they are added to `files`.
+fn receive_batch(
+    ours: &OwnedFd,
+    buffer: &mut [u8],
+    mut files: Option<&mut Vec<RawFd>>,
+) -> rustix::io::Result<FrameLengths> {
     let slots = buffer.chunks_mut(MAX_FRAME + 1).take(BATCH);
     let mut slots: Vec<_> = slots.map(|slot| [IoSliceMut::new(slot)]).collect();
-    let mut headers = MultiHeaders::<()>::preallocate(BATCH, None);
-    let flags = MsgFlags::MSG_DONTWAIT;
+    let space = files
+        .is_some()
+        .then(|| nix::cmsg_space!([RawFd; MAX_ATTACHED]));
+    let mut headers = MultiHeaders::<()>::preallocate(BATCH, space);
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
     let received = recvmmsg(
         ours.as_raw_fd(),
         &mut headers,
@@ -616,6 +676,13 @@ fn receive_batch(ours: &OwnedFd, buffer: &mut [u8]) -> rustix::io::Result<FrameL
     for (length, message) in lengths.bytes.iter_mut().zip(received) {
         *length = message.bytes;
         lengths.count += 1;
+        if let Some(files) = &mut files {
+            for control in message.cmsgs().into_iter().flatten() {
+                if let ControlMessageOwned::ScmRights(attached) = control {
+                    files.extend(attached);
+                }
+            }
+        }
     }
     Ok(lengths)
 }
@@ -636,7 +703,13 @@ fn take_from_batch(bytes: &[u8], frame: &mut Vec<u8>, partial: &mut Option<Parti
 impl PartialMessage {
     /// Receives the next part of the message: its header into an empty buffer, and its data behind the data that
     /// the message has. Returns the length of the frame.
-    fn receive(&mut self, ours: &OwnedFd, header: &mut Vec<u8>) -> rustix::io::Result<usize> {
+    /// If frames may have files attached, they are added to `files`.
+    fn receive(
+        &mut self,
+        ours: &OwnedFd,
+        header: &mut Vec<u8>,
+        files: Option<&mut Vec<RawFd>>,
+    ) -> rustix::io::Result<usize> {
         let before = self.data.len();
         header.resize(HEADER, 0);
         self.data.resize(before + MAX_PAYLOAD + 1, 0);
@@ -644,12 +717,11 @@ impl PartialMessage {
             IoSliceMut::new(header),
             IoSliceMut::new(&mut self.data[before..]),
         ];
-        let mut control = RecvAncillaryBuffer::default();
-        let received = recvmsg(ours, &mut parts, &mut control, RecvFlags::DONTWAIT);
-        let len = received.as_ref().map_or(0, |received| received.bytes);
+        let received = receive_parts(ours, &mut parts, files.unwrap_or(&mut Vec::new()));
+        let len = received.unwrap_or(0);
         header.truncate(len);
         self.data.truncate(before + len.saturating_sub(HEADER));
-        received.map(|received| received.bytes)
+        received
     }
 }
 
@@ -747,8 +819,13 @@ fn frame_of(received: Received) -> OutgoingFrame {
 
 #[cfg(test)]
 mod tests {
+    use std::io::IoSlice;
+    use std::mem::MaybeUninit;
+    use std::os::fd::AsFd;
+
     use rustix::net::{
-        AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair, sockopt,
+        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+        SocketType, send, socketpair, sockopt,
     };
 
     use super::*;
@@ -765,8 +842,8 @@ mod tests {
         send(&theirs, frame, SendFlags::empty()).unwrap();
         let mut buffer = Vec::new();
         let len = match parts {
-            Some(partial) => partial.receive(&ours, &mut buffer),
-            None => receive(&ours, &mut buffer),
+            Some(partial) => partial.receive(&ours, &mut buffer, None),
+            None => receive(&ours, &mut buffer, None),
         };
         parse(len.unwrap(), &mut buffer, parts, limit)
     }
@@ -821,9 +898,11 @@ mod tests {
         loop {
             frame.clear();
             let received = match &mut partial {
-                _ if in_batches => receive_batch(ours, &mut batch),
-                Some(partial) => partial.receive(ours, &mut frame).map(FrameLengths::one),
-                None => receive(ours, &mut frame).map(FrameLengths::one),
+                _ if in_batches => receive_batch(ours, &mut batch, None),
+                Some(partial) => partial
+                    .receive(ours, &mut frame, None)
+                    .map(FrameLengths::one),
+                None => receive(ours, &mut frame, None).map(FrameLengths::one),
             };
             let Ok(lengths) = received else {
                 return (messages, calls);
@@ -873,7 +952,7 @@ mod tests {
         let (ours, theirs) = sockets();
         let mut batch = vec![0; BATCH * (MAX_FRAME + 1)];
         let mut lengths =
-            || receive_batch(&ours, &mut batch).map(|lengths| lengths.into_iter().collect());
+            || receive_batch(&ours, &mut batch, None).map(|lengths| lengths.into_iter().collect());
         send(&theirs, &part(true, 0, b"last"), SendFlags::DONTWAIT).unwrap();
         assert_eq!(lengths(), Ok(vec![HEADER + 4]));
         assert_eq!(lengths(), Err(SystemErrno::AGAIN));
@@ -883,6 +962,35 @@ mod tests {
         last[0] = HEADER + 4;
         assert_eq!(lengths(), Ok(last));
         assert_eq!(lengths(), Ok(vec![0; BATCH]));
+    }
+
+    /// On systems where pairs pass files, each is received with its frame, and none is closed by the system.
+    #[test]
+    fn files_are_received_with_their_frames() {
+        let frame = part(true, 0, b"a file is attached");
+        for in_batches in [false, true] {
+            let (ours, theirs) = sockets();
+            let files = [theirs.as_fd(); MAX_ATTACHED];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
+            for _ in 0..2 {
+                let parts = [IoSlice::new(&frame)];
+                rustix::net::sendmsg(&theirs, &parts, &mut control, SendFlags::empty()).unwrap();
+            }
+            let (mut buffer, mut received) = (vec![0; BATCH * (MAX_FRAME + 1)], Vec::new());
+            let frames = if in_batches {
+                receive_batch(&ours, &mut buffer, Some(&mut received)).map(|all| all.count)
+            } else {
+                buffer.clear();
+                receive(&ours, &mut buffer, Some(&mut received)).map(|_| 1)
+            };
+            assert_eq!(frames, Ok(if in_batches { 2 } else { 1 }));
+            assert_eq!(received.len(), frames.unwrap() * MAX_ATTACHED);
+            for file in received {
+                nix::unistd::close(file).unwrap();
+            }
+        }
     }
 
     /// Large data is not copied after it was received; what is kept of small data has its size.

@@ -69,7 +69,7 @@ impl Driver {
                 .filter(|user| user.clients >= limits.clients)
                 .count(),
             descriptor_failures: self.failures.total(),
-            suppressed_lines: self.association_log.suppressed(),
+            suppressed_lines: self.suppressed_lines(),
             unlisted_associations: open.saturating_sub(associations.len()),
             associations,
         }

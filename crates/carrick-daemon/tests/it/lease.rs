@@ -4,8 +4,11 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use carrick_daemon::ReservedPorts;
 use carrick_ipc::{LeaseFrame, LeaseFrameKind, LeaseGrant, Request, address_bytes};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::process::{Uid, geteuid};
+use rustix::thread::set_thread_res_uid;
 
 use crate::support::{STREAM, ask, client, config, exchange, serve};
 
@@ -106,6 +109,35 @@ async fn leases_of_a_user_are_limited() {
         drop(first);
         // The daemon reads the end of the lease, and the request, in either order.
         while lease(&client, LOOPBACK, 5002).0 != 0 {}
+    })
+    .await;
+}
+
+/// RFC 6458, section 3.1.2: as with `bind` of a socket.
+#[tokio::test]
+async fn the_owner_of_a_reserved_port_leases_it() {
+    let owner = 65_534;
+    if !geteuid().is_root() {
+        return;
+    }
+    let mut config = config("lease-owner");
+    config.reserved_ports = vec![ReservedPorts {
+        owner,
+        ports: 7000..=7001,
+    }];
+    serve(config, move |path| {
+        let as_user = |uid: u32, port| {
+            let path = path.clone();
+            let leased = std::thread::spawn(move || {
+                let uid = Some(Uid::from_raw(uid));
+                set_thread_res_uid(uid, uid, uid).unwrap();
+                lease(&client(&path), LOOPBACK, port).0
+            });
+            leased.join().unwrap()
+        };
+        assert_eq!((as_user(owner, 7000), as_user(owner, 7001)), (0, 0));
+        assert_eq!(as_user(owner - 1, 7001), 13, "EACCES");
+        assert_eq!(as_user(owner, 700), 13, "EACCES");
     })
     .await;
 }

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod closing;
+mod isolation;
 mod lease;
 mod limits;
 mod monitoring;
