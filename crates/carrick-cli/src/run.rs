@@ -10,7 +10,9 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use carrick::{BindError, Transport};
-use carrick_daemon::{Config, Daemon, DaemonError, answers, default_socket, service};
+use carrick_daemon::{
+    Config, Daemon, DaemonError, DaemonWatch, answers, default_socket, service,
+};
 use carrick_seccomp::Supervised;
 use clap::Args;
 use nix::sys::signal::{Signal, kill};
@@ -21,6 +23,7 @@ use tokio::sync::watch;
 use crate::daemon::{NetworkArguments, not_started};
 use crate::executable::{self, Linkage};
 use crate::failure::Failure;
+use crate::log::warn;
 use crate::parameters::Parameters;
 use crate::{runtime, sctp_library};
 
@@ -32,6 +35,9 @@ const INSTALLED: &str = "../lib/carrick";
 
 /// Environment variable with the path of the preload library.
 const LIBRARY_VARIABLE: &str = "CARRICK_PRELOAD";
+
+/// Time between SIGTERM and SIGKILL of a program whose daemon has ended.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Time that associations have for their shutdown after the program has ended.
 const LINGER: Duration = Duration::from_secs(5);
@@ -50,6 +56,10 @@ pub(crate) struct Arguments {
     /// Path of the daemon's control socket [default: that of `carrick daemon`, if one answers there].
     #[arg(long, alias = "socket", value_name = "PATH")]
     daemon: Option<PathBuf>,
+    /// End the program when its daemon has ended: by SIGTERM, and after 5 more seconds by SIGKILL. A handover is not
+    /// the end of a daemon.
+    #[arg(long)]
+    end_with_daemon: bool,
     /// Supervise a dynamically linked program as well: for one that starts static programs, or that makes
     /// system calls without libc.
     #[arg(long)]
@@ -79,7 +89,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mechanism = mechanism(arguments)?;
     let daemon = arguments.daemon.clone().unwrap_or_else(default_socket);
     let is_served = answers(&daemon);
-    if is_served && let Mechanism::Preload(_) = mechanism {
+    if is_served
+        && !arguments.end_with_daemon
+        && let Mechanism::Preload(_) = mechanism
+    {
         let mut command = command(arguments, &mechanism, &daemon);
         return Err(not_run(arguments, &command.exec()));
     }
@@ -95,9 +108,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut ended = None;
     runtime::run(async {
         ended = Some(if is_served {
+            let watch = arguments.end_with_daemon.then(|| watch(&daemon));
+            let watch = watch.transpose()?;
             let program = start(arguments, &mechanism, &daemon)?;
+            let id = program.id();
             let status = ProgramStatus::of(program)?;
-            status.ended().await;
+            match watch {
+                Some(watch) => ended_with_daemon(&status, id, &watch).await,
+                None => status.ended().await,
+            }
             status.get()?
         } else {
             serve(arguments, &mechanism).await?
@@ -231,6 +250,39 @@ fn start(
     started.map_err(|error| not_run(arguments, &error))
 }
 
+impl StartedProgram {
+    fn id(&self) -> Pid {
+        Pid::from_raw(match self {
+            Self::Preloaded(child) => child.id() as i32,
+            Self::Supervised(supervised) => supervised.id(),
+        })
+    }
+}
+
+fn watch(daemon: &Path) -> Result<DaemonWatch, Failure> {
+    DaemonWatch::start(daemon).map_err(|error| {
+        let path = daemon.display();
+        Failure::Run(format!("cannot watch the daemon on {path}: {error}"))
+    })
+}
+
+/// Waits until the program has ended, which gets SIGTERM and then SIGKILL after the end of its daemon.
+async fn ended_with_daemon(status: &ProgramStatus, program: Pid, daemon: &DaemonWatch) {
+    tokio::select! {
+        () = status.ended() => return,
+        () = daemon.ended() => {}
+    }
+    warn(
+        "the daemon has ended, and with it all associations: the program is ended (--end-with-daemon)",
+    );
+    // The program may have ended.
+    let _ = kill(program, Signal::SIGTERM);
+    if tokio::time::timeout(GRACE, status.ended()).await.is_err() {
+        let _ = kill(program, Signal::SIGKILL);
+        status.ended().await;
+    }
+}
+
 /// Status of a program that runs, and gets the signals of this process. The channel is closed when the supervised
 /// descendants of the program have ended as well.
 #[derive(Clone)]
@@ -238,12 +290,8 @@ struct ProgramStatus(watch::Receiver<Option<ExitStatus>>);
 
 impl ProgramStatus {
     fn of(program: StartedProgram) -> Result<Self, Failure> {
-        let id = match &program {
-            StartedProgram::Preloaded(child) => child.id() as i32,
-            StartedProgram::Supervised(supervised) => supervised.id(),
-        };
         let (record, status) = watch::channel(None);
-        forward_signals(Pid::from_raw(id), &status)?;
+        forward_signals(program.id(), &status)?;
         std::thread::spawn(move || {
             // Without a status, the command reports that it could not wait.
             match program {

@@ -18,6 +18,7 @@ use rustix::net::sockopt::{Timeout, socket_timeout};
 use rustix::net::{RecvFlags, recv};
 
 use crate::client::{self, DaemonReply};
+use crate::ends::{self, End};
 use crate::lock::ExclusiveAccess;
 use crate::{next, receive, table};
 
@@ -149,10 +150,19 @@ fn ask_with(
     request: &Request<'_>,
     attached: &[BorrowedFd<'_>],
 ) -> Result<DaemonReply, Errno> {
+    if ends::of(fd) == Some(End::Daemon) {
+        return Err(Errno::CONNRESET);
+    }
     // Without a daemon, the association is lost as with a peer that was restarted.
-    let answer = client::request_with(request, attached, false).map_err(|_| Errno::CONNRESET)?;
+    let answer = client::request_with(request, attached, false).map_err(|error| {
+        if matches!(error, Errno::CONNREFUSED | Errno::NOENT) {
+            ends::remember(fd, End::Daemon);
+        }
+        Errno::CONNRESET
+    })?;
     if answer.error == libc::ENOTSOCK {
         // Another daemon has taken its place.
+        ends::remember(fd, End::Daemon);
         return Err(Errno::CONNRESET);
     }
     table::insert(fd, answer.description);
@@ -161,20 +171,23 @@ fn ask_with(
 
 /// Returns and clears the pending error of a socket.
 pub(crate) fn error_of(fd: BorrowedFd<'_>) -> Option<Errno> {
+    take_error(fd).err()
+}
+
+/// Clears the pending error of a socket, which is the error of this call, or returns the description of the socket.
+pub(crate) fn take_error(fd: BorrowedFd<'_>) -> Result<Description, Errno> {
     let request = Request::GetOption {
         level: SOL_SOCKET,
         name: SO_ERROR,
         buffer: &[0; 4],
     };
-    let answer = match call(fd, &request) {
-        Ok(answer) => answer,
-        Err(error) => return Some(error),
-    };
+    let answer = call(fd, &request)?;
     let number = answer
         .value
         .first_chunk()
         .map_or(0, |v| i32::from_ne_bytes(*v));
-    check(number).err()
+    check(number)?;
+    Ok(answer.description)
 }
 
 pub(crate) fn is_nonblocking(fd: BorrowedFd<'_>) -> bool {

@@ -16,6 +16,7 @@
 
 mod calls;
 mod client;
+mod ends;
 mod functions;
 mod lock;
 mod next;

@@ -11,12 +11,13 @@ use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use carrick_ipc::{Description, FrameKind, HEADER, Header, MAX_PAYLOAD};
+use carrick_ipc::{Description, FrameKind, HEADER, Header, MAX_PAYLOAD, Property};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use crate::calls::{check_room, error_of};
+use crate::calls::{check_room, error_of, take_error};
+use crate::ends::{self, End};
 use crate::lock::ExclusiveAccess;
 use crate::next;
 
@@ -64,8 +65,15 @@ pub(crate) fn receive(
         };
         match attempt {
             Ok(ReadAttempt::Received(received)) if received.header.is_none() => {
+                if ends::of(fd) == Some(End::Association) {
+                    return Ok(received);
+                }
                 // The end of messages, or that of the daemon, which no longer answers.
-                return error_of(fd).map_or(Ok(received), Err);
+                let socket = take_error(fd)?;
+                if !socket.has(Property::Established) {
+                    ends::remember(fd, End::Association);
+                }
+                return Ok(received);
             }
             Ok(ReadAttempt::Received(received)) => return Ok(received),
             Ok(ReadAttempt::Failed) | Err(Errno::CONNRESET) => {

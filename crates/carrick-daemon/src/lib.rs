@@ -58,12 +58,13 @@ use carrick::Transport;
 use carrick::network::{HostRoutes, Network, NetworkConfig};
 use carrick_ipc::{MAX_REPLY, Reply, Request};
 use carrick_proto::AssociationConfig;
-use carrick_sockets::Sockets;
+use carrick_sockets::{Errno, Sockets};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
     getsockname, listen, recv, send, socket_with,
 };
 use serde_json::Value;
+use tokio::net::UnixDatagram;
 use tokio::sync::mpsc;
 
 pub use capture::{Capture, CaptureFilter};
@@ -257,6 +258,40 @@ fn connection(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     connect(&socket, &address)?;
     Ok(socket)
+}
+
+/// Watches a running daemon. A handover is not its end: the successor continues the connection.
+#[derive(Debug)]
+pub struct DaemonWatch(UnixDatagram);
+
+impl DaemonWatch {
+    /// Connects to the daemon on a control socket. Must be called in a runtime with I/O.
+    ///
+    /// # Errors
+    /// No daemon answers, or it has too many connections of this user.
+    pub fn start(path: &Path) -> io::Result<Self> {
+        let connection = connection(path)?;
+        // The reply shows that the connection was accepted.
+        send(
+            &connection,
+            &Request::Describe.encode().0,
+            SendFlags::NOSIGNAL,
+        )?;
+        let mut buffer = vec![0; MAX_REPLY];
+        let (len, _) = recv(&connection, &mut buffer, RecvFlags::empty())?;
+        let reply = Reply::decode(&buffer[..len]).map_err(io::Error::other)?;
+        if reply.error == Errno::EMFILE.number() {
+            return Err(io::Error::from_raw_os_error(reply.error));
+        }
+        rustix::io::ioctl_fionbio(&connection, true)?;
+        Ok(Self(UnixDatagram::from_std(connection.into())?))
+    }
+
+    /// Waits for the end of the daemon.
+    pub async fn ended(&self) {
+        // The daemon sends nothing without a request.
+        while self.0.recv(&mut [0]).await.is_ok_and(|len| len > 0) {}
+    }
 }
 
 /// Error of [`Daemon::bind`].

@@ -230,6 +230,49 @@ fn a_killed_daemon_resets_listening_sockets() {
     }
 }
 
+/// Programs that read again and again at the end of an association do not load the daemon.
+#[test]
+fn an_end_is_read_without_the_daemon() {
+    let Some(program) = program() else {
+        return;
+    };
+    for mode in [&[][..], &["--seccomp"]] {
+        let served = Served::start("remembered");
+        let run = ["run", "--daemon", &served.socket];
+        let daemon = served.daemon.id().to_string();
+        let command = ["--", program.to_str().unwrap(), "remembered", &daemon];
+        let finished = crate::support::run(&[&run[..], mode, &command].concat());
+        assert_eq!(finished.code, Some(0), "{mode:?}: {}", finished.errors);
+    }
+}
+
+/// docs/sockets.md: `carrick run --end-with-daemon`
+#[test]
+fn a_program_can_end_with_its_daemon() {
+    for mode in [&[][..], &["--seccomp"]] {
+        let mut served = Served::start("ended-with");
+        let run = ["run", "--daemon", &served.socket, "--end-with-daemon"];
+        let command = ["--", "sh", "-c", "echo '{}'; exec sleep 600"];
+        let mut running = crate::support::start(&[&run[..], mode, &command].concat());
+        running.json_line();
+        assert!(!running.has_ended());
+        served.daemon.kill();
+        let finished = running.finish();
+        assert_eq!(
+            finished.code,
+            Some(128 + 15),
+            "{mode:?}: {}",
+            finished.errors
+        );
+        assert!(
+            finished.errors.contains("the daemon has ended"),
+            "{}",
+            finished.errors
+        );
+        std::fs::remove_file(&served.socket).unwrap();
+    }
+}
+
 #[test]
 fn the_sockets_of_programs_are_listed() {
     let Some(program) = program() else {

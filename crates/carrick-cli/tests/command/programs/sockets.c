@@ -718,6 +718,25 @@ static void deserted(void)
 		CHECK(accept(listener, NULL, NULL) == -1 && errno == ECONNRESET);
 }
 
+/* The end of an association is read without the daemon, which is stopped meanwhile. */
+static void remembered(pid_t daemon)
+{
+	int a, b;
+	char byte;
+	pair(&a, &b);
+	close(b);
+	CHECK(recv(a, &byte, 1, 0) == 0);
+	struct sctp_status status;
+	socklen_t len = sizeof status;
+	while (getsockopt(a, IPPROTO_SCTP, SCTP_STATUS, &status, &len) == 0)
+		usleep(1000);
+	CHECK(recv(a, &byte, 1, 0) == 0);
+	kill(daemon, SIGSTOP);
+	for (int i = 0; i < 1000; i++)
+		CHECK(recv(a, &byte, 1, 0) == 0);
+	kill(daemon, SIGCONT);
+}
+
 static struct sockaddr_in local_address(int s)
 {
 	struct sockaddr_in a;
@@ -1550,6 +1569,8 @@ int main(int count, char **arguments)
 		orphaned();
 	else if (!strcmp(name, "deserted"))
 		deserted();
+	else if (!strcmp(name, "remembered") && count > 2)
+		remembered(atoi(arguments[2]));
 	else if (!strcmp(name, "crammed"))
 		crammed();
 	else if (!strcmp(name, "unbranched"))
