@@ -10,9 +10,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use carrick::{BindError, Transport};
-use carrick_daemon::{
-    Config, Daemon, DaemonError, DaemonWatch, answers, default_socket, service,
-};
+use carrick_daemon::{Config, Daemon, DaemonError, DaemonWatch, answers, default_socket, service};
 use carrick_seccomp::Supervised;
 use clap::Args;
 use nix::sys::signal::{Signal, kill};

@@ -560,7 +560,21 @@ impl Driver {
         for address in changes.removed {
             self.sockets.host_address_removed(now, address);
         }
+        if changes.checked {
+            self.close_unused_loopback();
+        }
         changes.checked
+    }
+
+    /// Closes the sockets of addresses of 127.0.0.0/8 that no interface has and no program uses.
+    fn close_unused_loopback(&mut self) {
+        let known = self.sockets.host_addresses();
+        let mut open = self.network.loopback_addresses();
+        if open.any(|address| !known.contains(&address)) {
+            let used = self.sockets.loopback_in_use();
+            self.network.close_loopback(known, &used);
+            self.count_files();
+        }
     }
 
     /// Sends the statistics to those who wait for them.
@@ -622,6 +636,7 @@ impl Driver {
             .outgoing
             .poll(|out| self.sockets.poll_transmit(now, out))
         {
+            self.network.open_destination(&transmit.route);
             let outcome = self.network.send(cx, &transmit, bytes);
             if outcome == TransmitOutcome::TooBig {
                 self.sockets

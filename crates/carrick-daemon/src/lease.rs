@@ -293,6 +293,7 @@ impl Driver {
     ) -> Result<u16, Errno> {
         self.sockets.set_privileged(socket, uid == 0)?;
         self.sockets.set_owner(socket, uid)?;
+        self.open_loopback(addresses)?;
         let any_v6 = |address: &SocketAddr| address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         let any_v4 = |address: &SocketAddr| address.ip() == IpAddr::from([0; 4]);
         match addresses {
@@ -432,6 +433,7 @@ impl Driver {
             probe: is_probe,
             dscp: traffic_class >> 2,
         };
+        self.network.open_destination(&transmit.route);
         let outcome = self.network.send(cx, &transmit, frame.bytes);
         if outcome == TransmitOutcome::Unroutable {
             lease.pass(&LeaseFrame {

@@ -1,9 +1,11 @@
 //! Requests of processes: the calls of programs on their sockets.
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
 use bytes::Bytes;
+use carrick::BindError;
 use carrick_ipc::{Description, HEADER, Header, MAX_REPLY, Reply, Request};
 use carrick_proto::Time;
 use carrick_sockets::linux::{
@@ -206,6 +208,7 @@ impl Driver {
             Request::Bind { address } => {
                 let address = read_address(address);
                 let bound = address.and_then(|(address, _)| {
+                    self.open_loopback(&[address])?;
                     let bind = |sockets: &mut Sockets| sockets.bind(id, address);
                     self.binding(now, descriptor, address.port(), bind)
                 });
@@ -275,13 +278,41 @@ impl Driver {
             _ => None,
         };
         let result = match addresses.as_deref() {
-            Some([first, ..]) => self.binding(now, descriptor, first.port(), set),
+            Some(list @ [first, ..]) => self
+                .open_loopback(list)
+                .and_then(|()| self.binding(now, descriptor, first.port(), set)),
             _ => set(&mut self.sockets),
         };
         result.map_or_else(ReplyContent::error, |result| ReplyContent {
             result,
             ..ReplyContent::default()
         })
+    }
+
+    /// Opens the sockets of the network for addresses of 127.0.0.0/8 that no interface has.
+    ///
+    /// # Errors
+    /// `EADDRINUSE`, or `EADDRNOTAVAIL` for one of a network with other addresses.
+    pub(crate) fn open_loopback(&mut self, addresses: &[SocketAddr]) -> Result<(), Errno> {
+        let known = self.sockets.host_addresses();
+        let mut others = Vec::new();
+        for address in addresses {
+            if let IpAddr::V4(ip) = address.ip().to_canonical()
+                && ip.is_loopback()
+                && !known.contains(&ip.into())
+            {
+                others.push(ip);
+            }
+        }
+        for ip in others {
+            self.network
+                .open_loopback(ip)
+                .map_err(|error| match error {
+                    BindError::PortTaken { .. } | BindError::SctpTaken { .. } => Errno::EADDRINUSE,
+                    _ => Errno::EADDRNOTAVAIL,
+                })?;
+        }
+        Ok(())
     }
 
     /// Binds a descriptor to a port, which may be that of a descriptor that the program has closed just before.
@@ -533,7 +564,7 @@ fn take_unread(theirs: &OwnedFd, buffer: &mut [u8]) -> VecDeque<OutgoingFrame> {
     frames
 }
 
-fn address_of(address: Result<std::net::SocketAddr, Errno>) -> ReplyContent {
+fn address_of(address: Result<SocketAddr, Errno>) -> ReplyContent {
     address.map_or_else(ReplyContent::error, |address| {
         ReplyContent::value(write_address(address))
     })

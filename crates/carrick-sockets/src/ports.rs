@@ -134,6 +134,14 @@ impl Port {
         })
     }
 
+    /// Returns whether packets to an address are for the port: with a wildcard address also those to
+    /// addresses of 127.0.0.0/8 that no interface lists.
+    fn has(&self, local: IpAddr) -> bool {
+        let covers = |any: Wildcard| any.covers(local) && is_loopback_v4(local);
+        self.core.local_addresses().contains(&local)
+            || matches!(self.scope, Scope::Any(any) if covers(any))
+    }
+
     /// Returns whether the port has a socket or an association. Otherwise it only has last packets to send.
     fn is_in_use(&self) -> bool {
         !self.sockets.is_empty() || self.associations > 0
@@ -405,10 +413,34 @@ impl Sockets {
                 v6: ip.is_ipv6(),
             }));
         }
-        if is_link_local(ip) || !self.config.addresses.contains(&ip) {
+        if is_link_local(ip) || !self.has_address(ip) {
             return Err(Errno::EADDRNOTAVAIL);
         }
         Ok(Scope::Only(vec![ip]))
+    }
+
+    /// Returns whether the host has an address: with a loopback interface all of 127.0.0.0/8 (RFC 1122, section
+    /// 3.2.1.3), of which the interface lists only some.
+    fn has_address(&self, ip: IpAddr) -> bool {
+        let mut addresses = self.config.addresses.iter();
+        addresses.clone().any(|known| *known == ip)
+            || is_loopback_v4(ip) && addresses.any(|known| is_loopback_v4(*known))
+    }
+
+    /// Returns the addresses of 127.0.0.0/8 to which sockets are bound, and those of the paths of associations.
+    pub fn loopback_in_use(&self) -> BTreeSet<IpAddr> {
+        let mut used = BTreeSet::new();
+        for port in self.ports.values() {
+            if let Scope::Only(list) = &port.scope {
+                used.extend(list);
+            }
+            for id in port.core.associations() {
+                let paths = port.core.paths(id);
+                used.extend(paths.flat_map(|path| path.local.into_iter().chain([path.remote])));
+            }
+        }
+        used.retain(|ip| is_loopback_v4(*ip));
+        used
     }
 
     /// Returns the port in use that a socket may share; `None` if it is free at these addresses.
@@ -578,7 +610,7 @@ impl Sockets {
         let candidates = self.numbers.get(&number)?;
         let has = |id: &&PortId| {
             let port = self.ports.get(id);
-            port.is_some_and(|p| local.is_none_or(|l| p.core.local_addresses().contains(&l)))
+            port.is_some_and(|p| local.is_none_or(|l| p.has(l)))
         };
         // A port that has only its last packets to send precedes its successor.
         candidates.iter().rev().find(has).copied()
@@ -593,6 +625,11 @@ pub(crate) fn canonical(socket: &Socket, address: SocketAddr) -> Result<IpAddr, 
         Family::Inet6 if ip.is_ipv4() && socket.options.v6_only => Err(Errno::EINVAL),
         _ => Ok(ip),
     }
+}
+
+/// Returns whether an address is of 127.0.0.0/8.
+fn is_loopback_v4(ip: IpAddr) -> bool {
+    ip.is_ipv4() && ip.is_loopback()
 }
 
 /// Returns whether an address needs a scope, which paths do not have.

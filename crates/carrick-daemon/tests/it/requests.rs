@@ -1,15 +1,20 @@
 //! Requests of programs, those included that do not follow the protocol.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use carrick::Transport;
 
 use carrick_ipc::{FrameKind, Header, Request};
 use carrick_sockets::linux::{SO_ERROR, SOL_SOCKET};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::support::{
     STREAM, accepted_from, ask, ask_value, client, config, connected, connected_to_itself,
-    exchange, send_frame, serve,
+    exchange, loopback, send_frame, serve,
 };
 
 #[tokio::test]
@@ -143,6 +148,74 @@ async fn a_client_that_reads_no_replies_is_ended() {
         }
         let (error, socket) = ask(&good, &Request::Describe, None);
         assert_eq!((error, socket.is_none()), (88, true));
+    })
+    .await;
+}
+
+/// `struct sockaddr_in` of 127.0.0.`last`.
+fn loopback_of(last: u8, port: u16) -> [u8; 16] {
+    let mut address = loopback(port);
+    address[7] = last;
+    address
+}
+
+fn bind_to(client: &OwnedFd, address: &[u8]) -> (i32, OwnedFd) {
+    let socket = ask(client, &STREAM, None).1.unwrap();
+    let bound = ask(client, &Request::Bind { address }, Some(socket.as_fd()));
+    (bound.0, socket)
+}
+
+/// RFC 1122, section 3.2.1.3: a listener at all addresses replies from the one that was addressed, which no interface
+/// has.
+#[tokio::test]
+async fn every_loopback_address_is_served() {
+    let mut config = connected_to_itself("loopback");
+    config.addresses = vec![Ipv4Addr::UNSPECIFIED.into()];
+    let Transport::Udp { port: udp_port } = config.transport else {
+        unreachable!("it is encapsulated");
+    };
+    serve(config, move |path| {
+        let client = client(&path);
+        let mut any = loopback(5000);
+        any[4..8].fill(0);
+        let (error, listener) = bind_to(&client, &any);
+        assert_eq!(error, 0);
+        let listen = Request::Listen { backlog: 5 };
+        assert_eq!(ask(&client, &listen, Some(listener.as_fd())).0, 0);
+        let own = loopback_of(78, 0);
+        let (error, socket) = bind_to(&client, &own);
+        assert_eq!(error, 0);
+        let address = loopback_of(77, 5000);
+        let connect = Request::Connect {
+            addresses: &address,
+        };
+        assert_eq!(ask(&client, &connect, Some(socket.as_fd())).0, 115);
+        poll(&mut [PollFd::new(&socket, PollFlags::OUT)], None).unwrap();
+        let (_, peer) = ask_value(&client, &Request::PeerAddress, &socket);
+        assert_eq!(peer, address);
+        let mut buffer = [0; 200];
+        let accepted = accepted_from(&listener, &mut buffer);
+        let (_, local) = ask_value(&client, &Request::LocalAddress, &accepted);
+        assert_eq!(local, address, "the address that was addressed");
+        let (error, _) = bind_to(&client, &loopback_of(255, 0));
+        assert_eq!(error, 0, "127.0.0.255 is no broadcast address");
+        // Other processes may have the address again when nothing uses it.
+        let is_free = || UdpSocket::bind((IpAddr::from([127, 0, 0, 77]), udp_port)).is_ok();
+        assert!(!is_free());
+        drop((socket, accepted));
+        while !is_free() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    })
+    .await;
+}
+
+/// `EADDRNOTAVAIL`
+#[tokio::test]
+async fn a_daemon_with_one_address_serves_no_other() {
+    serve(config("one-address"), |path| {
+        let (error, _) = bind_to(&client(&path), &loopback_of(5, 0));
+        assert_eq!(error, 99);
     })
     .await;
 }

@@ -350,3 +350,26 @@ fn reserved_ports_are_for_their_owners() {
     w.look(B).set_privileged(root, true).unwrap();
     assert_eq!(w.look(B).bind(root, at(B, 100)), Ok(()));
 }
+
+/// RFC 1122, section 3.2.1.3: all of 127.0.0.0/8 are addresses of the host, which its interface need not list.
+#[test]
+fn every_loopback_address_is_the_hosts() {
+    let loopback = |last, port| SocketAddr::from(([127, 0, 0, last], port));
+    let mut w = World::new();
+    let error = bound(&mut w, loopback(5, PORT));
+    assert_eq!(error, Err(Errno::EADDRNOTAVAIL), "without an interface");
+    let mut w = World::with(|config| config.addresses.push(loopback(1, 0).ip()));
+    let one = bound(&mut w, loopback(5, PORT)).unwrap();
+    assert_eq!(w.look(B).local_addresses(one), Ok(vec![loopback(5, PORT)]));
+    w.look(B).bindx_add(one, &[loopback(6, 0)]).unwrap();
+    let used = w.look(B).loopback_in_use();
+    assert_eq!(used, [5, 6].map(|last| loopback(last, 0).ip()).into());
+    // A wildcard address has them all, and lists those of the interface.
+    let all = bound(&mut w, any(6000)).unwrap();
+    let of = |w: &mut World, last| w.look(B).socket_at(Some(loopback(last, 0).ip()), 6000);
+    assert_eq!(of(&mut w, 1), Some(all));
+    assert_eq!(of(&mut w, 77), Some(all));
+    assert_eq!(w.look(B).local_addresses(all).unwrap().len(), 3);
+    let foreign = w.look(B).socket_at(Some("10.9.9.9".parse().unwrap()), 6000);
+    assert_eq!(foreign, None);
+}

@@ -31,6 +31,7 @@
 
 #[cfg(target_os = "linux")]
 mod lease;
+mod loopback;
 mod routes;
 mod watch;
 
@@ -44,6 +45,7 @@ use crate::config::Transport;
 use crate::error::BindError;
 use crate::port::PortClaim;
 use crate::socket::{ReceiveBuffers, Socket, SocketSet, addresses};
+use loopback::LoopbackAddresses;
 
 pub use crate::socket::TransmitOutcome;
 pub use crate::strays::StrayPackets;
@@ -134,6 +136,8 @@ pub struct Network {
     buffers: ReceiveBuffers,
     /// Watch of the host's addresses.
     watch: Option<NetworkWatch>,
+    /// Addresses of 127.0.0.0/8 that no interface has.
+    loopback: LoopbackAddresses,
     /// Port of a daemon that carries the packets of one SCTP port, instead of sockets.
     #[cfg(target_os = "linux")]
     lease: Option<LeasedPort>,
@@ -162,11 +166,15 @@ impl Network {
         if config.transport.has_plain_ip() {
             sockets.hold(PortClaim::all_ports(&bound)?);
         }
+        let loopback = LoopbackAddresses::new(&config.addresses);
         let mut watch = None;
         if config.follow_host {
             watch = Some(NetworkWatch::new(config.addresses).map_err(BindError::WatchAddresses)?);
         }
-        Ok(Self::new(sockets, watch))
+        Ok(Self {
+            loopback,
+            ..Self::new(sockets, watch)
+        })
     }
 
     /// Continues the sockets of another process ([`Self::duplicate`]), which reads and sends no more. The
@@ -182,13 +190,17 @@ impl Network {
     ) -> Result<Self, BindError> {
         crate::endpoint::current_runtime()?;
         let sockets = SocketSet::adopt(config.transport, config.socket_buffer, inherited)?;
+        let loopback = LoopbackAddresses::new(&config.addresses);
         let mut watch = None;
         if config.follow_host {
             let mut new = NetworkWatch::new(config.addresses).map_err(BindError::WatchAddresses)?;
             new.check_routes();
             watch = Some(new);
         }
-        Ok(Self::new(sockets, watch))
+        Ok(Self {
+            loopback,
+            ..Self::new(sockets, watch)
+        })
     }
 
     /// Returns further descriptors of all sockets, for a process that continues them ([`Self::adopt`]). Packets
@@ -206,6 +218,7 @@ impl Network {
             sockets,
             buffers: ReceiveBuffers::new(),
             watch,
+            loopback: LoopbackAddresses::default(),
             #[cfg(target_os = "linux")]
             lease: None,
         }
@@ -354,6 +367,7 @@ impl Network {
                 changes.added.push(*address);
             }
         }
+        // The host has all addresses of 127.0.0.0/8, also those that no interface lists.
         let gone = |a: &&IpAddr| !present.contains(a) && !a.is_loopback();
         for address in known.iter().filter(gone) {
             changes.removed.push(*address);

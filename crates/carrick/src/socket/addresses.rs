@@ -38,7 +38,7 @@ pub(crate) fn resolve(wanted: &[IpAddr]) -> Result<Vec<IpAddr>, BindError> {
     Ok(unique)
 }
 
-/// Returns the configured addresses that the host has now; loopback only if it is named.
+/// Returns the configured addresses that the host has now.
 pub(crate) fn present(wanted: &[IpAddr]) -> io::Result<Vec<IpAddr>> {
     let named = |a: &IpAddr| wanted.contains(a);
     let family = |a: &IpAddr| {
@@ -48,10 +48,16 @@ pub(crate) fn present(wanted: &[IpAddr]) -> io::Result<Vec<IpAddr>> {
                 .any(|w| w.is_unspecified() && w.is_ipv4() == a.is_ipv4())
     };
     let mut present = of_host()?;
-    present.retain(|a| named(a) || (family(a) && !a.is_loopback()));
+    present.retain(|a| named(a) || family(a));
     present.sort_unstable();
     present.dedup();
     Ok(present)
+}
+
+/// Returns whether all addresses of 127.0.0.0/8 belong to an endpoint with these addresses: those without an interface
+/// as well, as for any listener of the host (RFC 1122, section 3.2.1.3).
+pub(crate) fn include_loopback(wanted: &[IpAddr]) -> bool {
+    wanted.is_empty() || wanted.contains(&Ipv4Addr::UNSPECIFIED.into())
 }
 
 /// Returns whether an address is of one link only, and so needs an interface, which neither an

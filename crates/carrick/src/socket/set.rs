@@ -89,7 +89,7 @@ impl SocketSet {
 
     /// Opens the sockets for another address: all of them or none.
     pub(crate) fn add(&mut self, address: IpAddr) -> Result<(), BindError> {
-        if self.sockets.iter().any(|s| s.address() == address) {
+        if self.has(address) {
             return Ok(());
         }
         if is_link_local(address) {
@@ -230,6 +230,11 @@ impl SocketSet {
             }
         }
         addresses
+    }
+
+    /// Returns whether there is a socket of an address.
+    pub(crate) fn has(&self, address: IpAddr) -> bool {
+        self.sockets.iter().any(|s| s.address() == address)
     }
 
     /// Number of transmits that the system did not send.
