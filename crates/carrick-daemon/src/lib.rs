@@ -117,6 +117,9 @@ pub struct Config {
     /// Limit of the associations that peers at one source, an IPv4 address or IPv6 /64, have initiated. `None`, the
     /// default, means an eighth of `max_associations`, at least 16.
     pub max_associations_per_source: Option<usize>,
+    /// Associations of one source that wait in a backlog while others compete for it, as
+    /// [`carrick_sockets::Config::backlog_per_source`]. `None`, the default, means a quarter, at least 16.
+    pub backlog_per_source: Option<usize>,
     /// Limit of the associations of one user. `None`, the default, means half of `max_associations`.
     pub max_associations_per_user: Option<usize>,
     /// Limit of the received data of all associations in bytes. Default: 64 MiB.
@@ -161,6 +164,7 @@ impl Config {
             limits: Limits::default(),
             max_associations: 8192,
             max_associations_per_source: None,
+            backlog_per_source: None,
             max_associations_per_user: None,
             receive_memory: 64 << 20,
             receive_memory_per_user: None,
@@ -562,6 +566,7 @@ fn parameters(config: &Config, addresses: Vec<IpAddr>, seed: [u8; 32]) -> carric
     let mut parameters = carrick_sockets::Config::new(addresses, seed);
     parameters.association = config.association.clone();
     parameters.encapsulation = config.peer_port;
+    parameters.backlog_per_source = config.backlog_per_source;
     parameters.max_associations = config.max_associations;
     parameters.max_associations_per_source = config.max_associations_per_source;
     parameters.max_associations_per_owner = config.max_associations_per_user;

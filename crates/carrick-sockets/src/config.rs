@@ -58,6 +58,10 @@ pub struct Config {
     /// Ports that only sockets of their owners and those with privileges may bind; `first_unprivileged_port` does not
     /// apply to them. Default: none.
     pub reserved_ports: Vec<ReservedPorts>,
+    /// Associations of one source that wait in the accept queue of a socket while others compete for it: once three
+    /// quarters of the backlog are taken and several sources have associations there. `None`, the default, means a
+    /// quarter of the backlog, at least 16.
+    pub backlog_per_source: Option<usize>,
     /// Limit of the backlog of a listening socket (`net.core.somaxconn`). Default: 4096.
     pub max_backlog: usize,
 }
@@ -81,6 +85,7 @@ impl Config {
             receive_memory_per_owner: None,
             send_memory_per_owner: 256 << 20,
             reserved_ports: Vec::new(),
+            backlog_per_source: None,
             max_backlog: 4096,
         }
     }

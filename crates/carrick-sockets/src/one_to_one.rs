@@ -16,14 +16,15 @@ use crate::readiness::Readiness;
 use crate::socket::{Socket, SocketId, SocketState};
 use crate::sockets::Sockets;
 
-/// Associations of one source that an accept queue has place for, whatever the backlog.
+/// Associations of one source that an accept queue has place for beside other sources, whatever the backlog.
 const SOURCE_PLACES: usize = 16;
 
 impl Sockets {
     /// Accepts associations of peers: `listen` (RFC 6458, sections 3.1.3 and 4.1.3). The accept queue of a
     /// one-to-one socket holds at most one association more than `backlog`, as on Linux, which is limited
-    /// to [`Config::max_backlog`](crate::Config::max_backlog); INITs beyond are refused with ABORT, and associations of one source beyond a
-    /// quarter of the backlog, or 16 if that is more. 0 refuses associations again.
+    /// to [`Config::max_backlog`](crate::Config::max_backlog); INITs beyond are refused with ABORT. While three quarters are taken and several
+    /// sources have associations there, so are those of a source beyond its share
+    /// ([`Config::backlog_per_source`](crate::Config::backlog_per_source)). 0 refuses associations again.
     ///
     /// # Errors
     /// - `EINVAL`: the one-to-one socket has or had an association; the socket was branched off; the
@@ -461,18 +462,20 @@ impl Sockets {
 }
 
 impl Sockets {
-    /// Returns whether the accept queue of a socket has a place for another association from a source: a quarter of
-    /// the backlog, and at least [`SOURCE_PLACES`], are for one source.
+    /// Returns whether the accept queue of a socket has a place for another association from a source. A source alone
+    /// may fill it; of the last quarter, sources that compete have no more than their shares.
     fn has_place(&self, listener: &Socket, source: SourceKey) -> bool {
-        let places = (listener.backlog / 4).max(SOURCE_PLACES);
-        if listener.accept_queue.len() < places {
+        let queue = &listener.accept_queue;
+        if queue.len() < listener.backlog - listener.backlog / 4 {
             return true;
         }
         let is_from = |child: &&SocketId| {
             let child = self.table.get(child);
             child.is_some_and(|child| child.source == Some(source))
         };
-        listener.accept_queue.iter().filter(is_from).count() < places
+        let taken = queue.iter().filter(is_from).count();
+        let quarter = (listener.backlog / 4).max(SOURCE_PLACES);
+        taken == queue.len() || taken < self.config.backlog_per_source.unwrap_or(quarter)
     }
 }
 

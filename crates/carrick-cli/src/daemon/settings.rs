@@ -135,6 +135,8 @@ pub(super) struct LimitSettings {
     associations_per_user: Option<NonZeroUsize>,
     /// Associations initiated by peers at one address.
     associations_per_source: Option<NonZeroUsize>,
+    /// Associations of one address that wait in a backlog while others compete for it.
+    backlog_per_source: Option<NonZeroUsize>,
     /// Received data of all users that programs have not read, in bytes.
     receive_memory: Option<NonZeroUsize>,
     /// Received data of one user.
@@ -238,6 +240,7 @@ impl LimitSettings {
                 &mut config.max_associations_per_source,
                 self.associations_per_source,
             ),
+            (&mut config.backlog_per_source, self.backlog_per_source),
             (
                 &mut config.receive_memory_per_user,
                 self.receive_memory_per_user,
@@ -360,7 +363,7 @@ mod tests {
     fn limits_are_applied() {
         let file = "[limits]\nclients = 1\ndescriptors = 2\nassociations = 3\nreceive-memory = 4\n\
             first-unprivileged-port = 5\nassociations-per-user = 6\nassociations-per-source = 7\n\
-            receive-memory-per-user = 8\nsend-memory-per-user = 9\n[[ports]]\nuser = \"9\"\nports = \"10, 11-12\"\n";
+            receive-memory-per-user = 8\nsend-memory-per-user = 9\nbacklog-per-source = 10\n[[ports]]\nuser = \"9\"\nports = \"10, 11-12\"\n";
         let settings = Settings::parse(file).unwrap();
         let mut config = Config::new(carrick::Transport::Raw);
         settings.limits.apply(&mut config);
@@ -370,6 +373,7 @@ mod tests {
         assert_eq!(config.first_unprivileged_port, 5);
         assert_eq!(config.max_associations_per_user, Some(6));
         assert_eq!(config.max_associations_per_source, Some(7));
+        assert_eq!(config.backlog_per_source, Some(10));
         assert_eq!(config.receive_memory_per_user, Some(8));
         assert_eq!(config.send_memory_per_user, 9);
         let reserved = [10..=10, 11..=12].map(|ports| ReservedPorts { owner: 9, ports });

@@ -343,17 +343,37 @@ fn socket_number(socket: SocketId) -> u32 {
     socket.to_string().parse().unwrap()
 }
 
+/// As on Linux: a load generator, or a translator with many hosts behind it, is one source.
 #[test]
-fn a_source_has_a_quarter_of_the_accept_queue() {
+fn a_source_alone_fills_the_accept_queue() {
     let mut w = World::new();
     listening(&mut w, PORT, 0);
-    let up = (0..40).filter(|_| connects(&mut w, 0, PORT).1).count();
-    assert_eq!(up, 25);
+    let up = (0..103).filter(|_| connects(&mut w, 0, PORT).1).count();
+    assert_eq!(up, 101);
+    assert!(!connects(&mut w, 1, PORT).1, "as on Linux");
+}
+
+#[test]
+fn sources_that_compete_share_the_last_quarter() {
+    let mut w = World::new();
+    let listener = listening(&mut w, PORT, 0);
+    assert!((0..70).all(|_| connects(&mut w, 0, PORT).1));
     assert!(connects(&mut w, 1, PORT).1);
-    // A short queue has places for one source.
-    let short = w.one_to_one(B);
-    w.on(B, |s, _| s.bind(short, at(B, PORT + 1))).unwrap();
-    w.on(B, |s, _| s.listen(short, 9)).unwrap();
-    let up = (0..12).filter(|_| connects(&mut w, 0, PORT + 1).1).count();
-    assert_eq!(up, 10);
+    let more = (0..10).filter(|_| connects(&mut w, 0, PORT).1).count();
+    assert_eq!(more, 4, "up to three quarters");
+    w.hand_over(B);
+    assert!(!connects(&mut w, 0, PORT).1, "also after a handover");
+    let others = (0..40).filter(|_| connects(&mut w, 1, PORT).1).count();
+    assert_eq!(others, 24, "a quarter");
+    w.on(B, |s, _| s.accept(listener)).unwrap();
+    assert!(!connects(&mut w, 0, PORT).1);
+}
+
+#[test]
+fn the_share_of_a_backlog_is_a_parameter() {
+    let mut w = World::with(|config| config.backlog_per_source = Some(100));
+    listening(&mut w, PORT, 0);
+    assert!(connects(&mut w, 1, PORT).1);
+    let up = (0..103).filter(|_| connects(&mut w, 0, PORT).1).count();
+    assert_eq!(up, 100);
 }
