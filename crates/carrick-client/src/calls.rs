@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use carrick_ipc::{Description, Property, Request, SOCKETS_VARIABLE};
 use carrick_sockets::linux::{
-    AF_INET, AF_INET6, IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX, SCTP_SOCKOPT_CONNECTX_OLD,
+    AF_INET, AF_INET6, IPPROTO_SCTP, OptionInput, SCTP_SOCKOPT_CONNECTX, SCTP_SOCKOPT_CONNECTX_OLD,
     SCTP_SOCKOPT_CONNECTX3, SCTP_SOCKOPT_PEELOFF, SCTP_SOCKOPT_PEELOFF_FLAGS, SO_ERROR,
     SO_RCVTIMEO, SO_SNDTIMEO, SOCK_SEQPACKET, SOCK_STREAM, SOL_SOCKET,
 };
@@ -20,7 +20,7 @@ use rustix::net::{RecvFlags, recv};
 use crate::client::{self, DaemonReply};
 use crate::ends::{self, End};
 use crate::lock::ExclusiveAccess;
-use crate::{next, receive, table};
+use crate::{memory, next, receive, table};
 
 /// Selection of the SCTP sockets that Carrick serves.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -365,29 +365,35 @@ pub(crate) fn check_accept(
     Ok(())
 }
 
-/// `getsockopt`; returns the value and the result, also of a call that has a value and fails.
+/// Limit of the value of an option in bytes.
+pub(crate) const MAX_VALUE: usize = 1 << 16;
+
+/// `getsockopt` with a buffer of `size` bytes, of which `given` are the first, up to the end of the fields that the option
+/// reads ([`OptionInput`]). Nothing else of the buffer leaves the process. Returns the value and the result, also of a
+/// call that has a value and fails.
 pub(crate) fn get_option(
     fd: BorrowedFd<'_>,
-    level: c_int,
-    name: c_int,
-    buffer: &[u8],
+    (level, name): (c_int, c_int),
+    given: &[u8],
+    size: usize,
 ) -> Result<(Vec<u8>, Result<c_int, Errno>), Errno> {
     match (level, name) {
         (IPPROTO_SCTP, SCTP_SOCKOPT_PEELOFF | SCTP_SOCKOPT_PEELOFF_FLAGS) => {
             // As on Linux, the result is the descriptor.
-            return peel_off(fd, name, buffer).map(|(value, number)| (value, Ok(number)));
+            return peel_off(fd, name, given).map(|(value, number)| (value, Ok(number)));
         }
-        (IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX3) => return connect_list(fd, buffer),
+        (IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX3) => return connect_list(fd, given),
         _ => {}
     }
     if (level, name) == (SOL_SOCKET, SO_ERROR) {
         // The pair reports the error of a set-up that failed until it is read there as well.
         let _ = rustix::net::sockopt::socket_error(fd);
     }
+    let buffer = OptionInput::of(level, name).copy(given, size.min(MAX_VALUE));
     let request = Request::GetOption {
         level,
         name,
-        buffer: &buffer[..buffer.len().min(1 << 16)],
+        buffer: &buffer,
     };
     Ok((call(fd, &request)?.value, Ok(0)))
 }
@@ -478,11 +484,13 @@ fn connect_list(
         return Err(Errno::INVAL);
     };
     let size = usize::try_from(size).map_err(|_| Errno::INVAL)?;
-    if pointer == 0 || size == 0 || size > 1 << 16 {
+    if size == 0 || size > MAX_VALUE {
         return Err(Errno::INVAL);
     }
     let addresses = std::ptr::with_exposed_provenance::<u8>(pointer);
-    // SAFETY: the option's value has the address and the size in bytes of a list of the program's.
+    memory::check_readable(addresses.cast(), size)?;
+    // SAFETY: the option's value has the address and the size in bytes of a list of the program's, which the process can
+    // read.
     let addresses = unsafe { std::slice::from_raw_parts(addresses, size) };
     let (association, done) = connect(fd, addresses);
     Ok((association.to_ne_bytes().to_vec(), done.map(|()| 0)))
@@ -504,7 +512,7 @@ pub(crate) fn set_option(
         (IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX_OLD) => return connect(fd, value).1.map(|()| 0),
         _ => {}
     }
-    if value.len() > 1 << 16 {
+    if value.len() > MAX_VALUE {
         return Err(Errno::INVAL);
     }
     let request = Request::SetOption { level, name, value };

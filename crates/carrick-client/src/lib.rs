@@ -19,6 +19,7 @@ mod client;
 mod ends;
 mod functions;
 mod lock;
+mod memory;
 mod next;
 pub mod proxy;
 mod receive;

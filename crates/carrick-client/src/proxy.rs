@@ -362,7 +362,8 @@ impl ProxySocket<'_> {
         if level == IPPROTO_SCTP && calls::is_special(name) {
             return Err(Errno::NOPROTOOPT);
         }
-        calls::get_option(self.fd.as_fd(), level, name, buffer).map(|(value, _)| value)
+        calls::get_option(self.fd.as_fd(), (level, name), buffer, buffer.len())
+            .map(|(value, _)| value)
     }
 
     /// `setsockopt`, for options other than those of [`Self::connect_list`]: returns the result.

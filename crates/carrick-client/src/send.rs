@@ -15,6 +15,7 @@ use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg, sendmsg};
 
 use crate::calls::{call, call_with, error_of, is_nonblocking, wait_writable};
 use crate::lock::ExclusiveAccess;
+use crate::memory;
 
 /// Limit of a message in a request in bytes, which passes with the default send buffer of Linux.
 const MAX_REQUEST_MESSAGE: usize = 1 << 17;
@@ -217,6 +218,9 @@ fn broken_pipe(flags: c_int) -> Errno {
 }
 
 fn send_by_request(fd: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> Result<usize, Errno> {
+    for part in message.parts {
+        memory::check_readable(part.as_ptr().cast(), part.len())?;
+    }
     let file = match message.len() {
         0..=MAX_REQUEST_MESSAGE => None,
         _ => Some(file_of(message.parts)?),

@@ -6,7 +6,7 @@ use carrick_ipc::Property;
 use rustix::io::Errno;
 
 use super::{borrow, is_listener, number};
-use crate::{calls, next, table};
+use crate::{calls, memory, next, table};
 
 /// Closes a descriptor; with `SO_LINGER` waits for the end of the association if no other descriptor refers to the
 /// socket.
@@ -108,10 +108,10 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int
         return number(Err(Errno::NOTCONN));
     }
     let unread = crate::receive::unread(borrow(fd));
-    // SAFETY: the argument of FIONREAD is the address of an integer of the program's.
-    number(
-        unread
-            .map(|unread| unsafe { *argument.cast::<c_int>() = unread as c_int })
-            .map(|()| 0),
-    )
+    number(unread.and_then(|unread| {
+        memory::check_writable(argument, size_of::<c_int>())?;
+        // SAFETY: the argument of FIONREAD is the address of an integer of the program's, which can be written.
+        unsafe { argument.cast::<c_int>().write_unaligned(unread as c_int) };
+        Ok(0)
+    }))
 }

@@ -6,8 +6,8 @@
 //! - `reading`: received messages
 //! - `writing`: sent messages
 //!
-//! The pointers are those of the program: as with libc, it guarantees that they and the sizes beside them
-//! are valid.
+//! The pointers are those of the program. Those that this crate uses are checked ([`memory`]); the kernel checks those
+//! that are passed on.
 // Some fields of `msghdr` and constants have another width with musl.
 #![allow(clippy::unnecessary_cast)]
 
@@ -16,15 +16,17 @@ mod reading;
 mod sockets;
 mod writing;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use carrick_sockets::linux::write_address;
-use libc::{iovec, sockaddr, socklen_t, ssize_t};
+use libc::{iovec, mmsghdr, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
+
+use crate::memory;
 
 pub use descriptors::{close, close_range, dup, dup2, dup3, fcntl, ioctl};
 pub(crate) use reading::{ReceivedAttributes, attributes, is_listener, receive_checked};
@@ -63,83 +65,182 @@ fn borrow(fd: c_int) -> BorrowedFd<'static> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// Returns the bytes of the program at an address.
+/// Limit of the parts of a message (`UIO_MAXIOV`).
+const MAX_PARTS: usize = 1024;
+/// Limit of an address of the program in bytes: `struct sockaddr_storage`.
+const MAX_ADDRESS: socklen_t = 128;
+
+/// Returns the bytes of the program at an address, which this crate reads.
+///
+/// # Errors
+/// `EFAULT` if the process cannot read them.
 ///
 /// # Safety
-/// The program guarantees the address and the size.
-unsafe fn bytes<'a>(start: *const c_void, len: usize) -> &'a [u8] {
-    if start.is_null() || len == 0 {
-        return &[];
-    }
+/// The program guarantees that nothing writes the bytes meanwhile.
+unsafe fn bytes<'a>(start: *const c_void, len: usize) -> Result<&'a [u8], Errno> {
+    memory::check_readable(start, len)?;
     // SAFETY: as above.
-    unsafe { from_raw_parts(start.cast(), len) }
+    unsafe { data(start, len) }
 }
 
-/// Returns the bytes of the program at an address, to be written.
+/// Returns the bytes of the program at an address, which only the kernel reads: it checks them.
+///
+/// # Errors
+/// `EFAULT` for a null pointer.
 ///
 /// # Safety
-/// The program guarantees the address and the size, and that nothing else uses the bytes.
-unsafe fn bytes_mut<'a>(start: *mut c_void, len: usize) -> &'a mut [u8] {
-    if start.is_null() || len == 0 {
-        return &mut [];
+/// As for [`bytes`].
+unsafe fn data<'a>(start: *const c_void, len: usize) -> Result<&'a [u8], Errno> {
+    match (start.is_null(), len) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Errno::FAULT),
+        // SAFETY: as above.
+        (false, _) => Ok(unsafe { from_raw_parts(start.cast(), len) }),
+    }
+}
+
+/// As [`data`], to be written by the kernel.
+///
+/// # Safety
+/// The program guarantees that nothing else uses the bytes.
+unsafe fn data_mut<'a>(start: *mut c_void, len: usize) -> Result<&'a mut [u8], Errno> {
+    match (start.is_null(), len) {
+        (_, 0) => Ok(&mut []),
+        (true, _) => Err(Errno::FAULT),
+        // SAFETY: as above.
+        (false, _) => Ok(unsafe { from_raw_parts_mut(start.cast(), len) }),
+    }
+}
+
+/// Returns an address of the program, without what the program has behind it, such as the rest of a
+/// `sockaddr_storage`.
+///
+/// # Errors
+/// `EINVAL` if it is too long, `EFAULT` if the process cannot read it.
+///
+/// # Safety
+/// As for [`bytes`].
+unsafe fn address_bytes<'a>(start: *const sockaddr, len: socklen_t) -> Result<&'a [u8], Errno> {
+    if len > MAX_ADDRESS {
+        return Err(Errno::INVAL);
     }
     // SAFETY: as above.
-    unsafe { from_raw_parts_mut(start.cast(), len) }
+    let address = unsafe { bytes(start.cast(), len as usize) }?;
+    let one = carrick_sockets::linux::read_address(address);
+    Ok(one.map_or(address, |(_, used)| &address[..used]))
+}
+
+/// Returns a list of parts of the program; `many` is the error of a list that is too long.
+///
+/// # Safety
+/// As for [`bytes`].
+unsafe fn list<'a>(list: *const iovec, count: usize, many: Errno) -> Result<&'a [iovec], Errno> {
+    if count > MAX_PARTS {
+        return Err(many);
+    }
+    memory::check_readable(list.cast(), count * size_of::<iovec>())?;
+    if count == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: as above.
+    Ok(unsafe { from_raw_parts(list, count) })
 }
 
 /// # Safety
-/// As for [`bytes`], for the list and its entries.
-unsafe fn parts<'a>(list: *const iovec, count: usize) -> Vec<IoSlice<'a>> {
-    if list.is_null() {
-        return Vec::new();
-    }
+/// As for [`data`], for the list and its entries.
+unsafe fn parts<'a>(
+    start: *const iovec,
+    count: usize,
+    many: Errno,
+) -> Result<Vec<IoSlice<'a>>, Errno> {
     // SAFETY: as above.
-    let list = unsafe { from_raw_parts(list, count) };
+    let list = unsafe { list(start, count, many) }?;
     let part = |part: &iovec| {
         // SAFETY: as above.
-        IoSlice::new(unsafe { bytes(part.iov_base, part.iov_len) })
+        unsafe { data(part.iov_base, part.iov_len) }.map(IoSlice::new)
     };
     list.iter().map(part).collect()
 }
 
 /// # Safety
-/// As for [`bytes_mut`], for the list and its entries.
-unsafe fn parts_mut<'a>(list: *const iovec, count: usize) -> Vec<IoSliceMut<'a>> {
-    if list.is_null() {
-        return Vec::new();
-    }
+/// As for [`data_mut`], for the list and its entries.
+unsafe fn parts_mut<'a>(
+    start: *const iovec,
+    count: usize,
+    many: Errno,
+) -> Result<Vec<IoSliceMut<'a>>, Errno> {
     // SAFETY: as above.
-    let list = unsafe { from_raw_parts(list, count) };
+    let list = unsafe { list(start, count, many) }?;
     let part = |part: &iovec| {
         // SAFETY: as above.
-        IoSliceMut::new(unsafe { bytes_mut(part.iov_base, part.iov_len) })
+        unsafe { data_mut(part.iov_base, part.iov_len) }.map(IoSliceMut::new)
     };
     list.iter().map(part).collect()
+}
+
+/// Returns the messages of `recvmmsg` and `sendmmsg`, as many as the kernel takes at most.
+///
+/// # Errors
+/// `EFAULT` if the process cannot write them.
+///
+/// # Safety
+/// The program guarantees that nothing else uses them.
+unsafe fn several<'a>(start: *mut mmsghdr, count: c_uint) -> Result<&'a mut [mmsghdr], Errno> {
+    let count = (count as usize).min(MAX_PARTS);
+    memory::check_writable(start.cast(), count * size_of::<mmsghdr>())?;
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    // SAFETY: as above.
+    Ok(unsafe { from_raw_parts_mut(start, count) })
+}
+
+/// Reads the size of a buffer of the program.
+///
+/// # Errors
+/// `EFAULT`, or `EINVAL` for a negative size.
+fn space(len: *const socklen_t) -> Result<usize, Errno> {
+    memory::check_readable(len.cast(), size_of::<socklen_t>())?;
+    // SAFETY: the process can read it.
+    let len = unsafe { len.read_unaligned() };
+    match i32::try_from(len) {
+        Ok(_) => Ok(len as usize),
+        Err(_) => Err(Errno::INVAL),
+    }
 }
 
 /// Writes a value, truncated to the size of the program's buffer, and its full size.
 ///
+/// # Errors
+/// As for [`space`]; `EFAULT` if the process cannot write the buffer.
+///
 /// # Safety
-/// The program guarantees the buffer and its size.
-unsafe fn put(value: &[u8], buffer: *mut c_void, len: *mut socklen_t) {
-    if len.is_null() {
-        return;
-    }
-    // SAFETY: as above.
+/// The program guarantees that nothing else uses the buffer and its size.
+unsafe fn put(value: &[u8], buffer: *mut c_void, len: *mut socklen_t) -> Result<(), Errno> {
+    let cut = value.len().min(space(len)?);
+    memory::check_writable(buffer, cut)?;
+    memory::check_writable(len.cast(), size_of::<socklen_t>())?;
+    // SAFETY: as above; the process can write both.
     unsafe {
-        let space = bytes_mut(buffer, *len as usize);
-        let cut = value.len().min(space.len());
-        space[..cut].copy_from_slice(&value[..cut]);
-        *len = value.len() as socklen_t;
+        data_mut(buffer, cut)?.copy_from_slice(&value[..cut]);
+        len.write_unaligned(value.len() as socklen_t);
     }
+    Ok(())
 }
 
 /// # Safety
 /// As for [`put`].
-unsafe fn put_address(address: Option<SocketAddr>, buffer: *mut sockaddr, len: *mut socklen_t) {
+unsafe fn put_address(
+    address: Option<SocketAddr>,
+    buffer: *mut sockaddr,
+    len: *mut socklen_t,
+) -> Result<(), Errno> {
+    if buffer.is_null() {
+        return Ok(());
+    }
     let value = address.map(write_address).unwrap_or_default();
     // SAFETY: as above.
-    unsafe { put(&value, buffer.cast(), len) };
+    unsafe { put(&value, buffer.cast(), len) }
 }
 
 /// Flags of a transfer that has an offset (`preadv2`) as those of `recv` and `send`.

@@ -2,7 +2,6 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::io::IoSliceMut;
-use std::slice::from_raw_parts_mut;
 
 use carrick_ipc::{Description, Header, Property};
 use carrick_sockets::ancillary::{ControlMessage, read_control, write_control};
@@ -13,9 +12,11 @@ use carrick_sockets::linux::{
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
 
-use super::{borrow, bytes, bytes_mut, number, parts_mut, put, put_address, size, transfer_flags};
+use super::{
+    borrow, data, data_mut, number, parts_mut, put, put_address, several, size, transfer_flags,
+};
 use crate::receive::{ReceivedMessage, receive};
-use crate::{next, table};
+use crate::{memory, next, table};
 
 /// Reads into one buffer of the program.
 ///
@@ -29,7 +30,7 @@ unsafe fn receive_into(
     flags: c_int,
 ) -> Result<ReceivedMessage, Errno> {
     // SAFETY: as above.
-    let mut parts = [IoSliceMut::new(unsafe { bytes_mut(buffer, len) })];
+    let mut parts = [IoSliceMut::new(unsafe { data_mut(buffer, len) }?)];
     receive_checked(fd, socket, &mut parts, flags, false)
 }
 
@@ -57,7 +58,7 @@ unsafe fn receive_parts(
     flags: c_int,
 ) -> Result<usize, Errno> {
     // SAFETY: as above.
-    let mut parts = unsafe { parts_mut(list, entries) };
+    let mut parts = unsafe { parts_mut(list, entries, Errno::INVAL) }?;
     receive_checked(fd, socket, &mut parts, flags, false).map(|received| received.len)
 }
 
@@ -144,13 +145,11 @@ pub unsafe fn recvfrom(
     };
     // SAFETY: the arguments are the program's.
     let received = unsafe { receive_into(fd, socket, buffer, len, flags) };
-    size(received.map(|received| {
-        if !address.is_null() {
-            let peer = received.header.and_then(|header| header.address);
-            // SAFETY: the arguments are the program's.
-            unsafe { put_address(peer, address, address_len) };
-        }
-        received.len
+    size(received.and_then(|received| {
+        let peer = received.header.and_then(|header| header.address);
+        // SAFETY: the arguments are the program's.
+        unsafe { put_address(peer, address, address_len) }?;
+        Ok(received.len)
     }))
 }
 
@@ -245,8 +244,9 @@ unsafe fn receive_message(
     message: &mut msghdr,
     flags: c_int,
 ) -> Result<usize, Errno> {
+    let count = message.msg_iovlen as usize;
     // SAFETY: as above.
-    let mut parts = unsafe { parts_mut(message.msg_iov, message.msg_iovlen as usize) };
+    let mut parts = unsafe { parts_mut(message.msg_iov, count, Errno::MSGSIZE) }?;
     let describes_next = socket.has(Property::NxtInfo);
     let received = receive_checked(fd, socket, &mut parts, flags, describes_next)?;
     let ReceivedAttributes {
@@ -255,16 +255,22 @@ unsafe fn receive_message(
         address,
     } = attributes(socket, &received);
     message.msg_flags = flags;
+    if !message.msg_name.is_null() {
+        // SAFETY: as above.
+        unsafe { put(&address, message.msg_name, &raw mut message.msg_namelen) }?;
+    }
+    let space = if message.msg_control.is_null() {
+        0
+    } else {
+        message.msg_controllen as usize
+    };
+    let (written, is_cut) = write_control(&control, space);
+    memory::check_writable(message.msg_control, written.len())?;
     // SAFETY: as above.
-    unsafe {
-        put(&address, message.msg_name, &raw mut message.msg_namelen);
-        let space = bytes_mut(message.msg_control, message.msg_controllen as usize);
-        let (written, is_cut) = write_control(&control, space.len());
-        space[..written.len()].copy_from_slice(&written);
-        message.msg_controllen = written.len() as _;
-        if is_cut {
-            message.msg_flags |= libc::MSG_CTRUNC;
-        }
+    unsafe { data_mut(message.msg_control, written.len()) }?.copy_from_slice(&written);
+    message.msg_controllen = written.len() as _;
+    if is_cut {
+        message.msg_flags |= libc::MSG_CTRUNC;
     }
     Ok(received.len)
 }
@@ -275,7 +281,8 @@ unsafe fn receive_message(
 /// The message is one that the kernel has written.
 unsafe fn forget_passed(message: &msghdr) {
     // SAFETY: as above.
-    let control = unsafe { bytes(message.msg_control, message.msg_controllen as usize) };
+    let control = unsafe { data(message.msg_control, message.msg_controllen as usize) };
+    let control = control.unwrap_or_default();
     for passed in read_control(control).unwrap_or_default() {
         if (passed.level, passed.kind) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
             for number in passed.data.chunks_exact(4).filter_map(<[u8]>::first_chunk) {
@@ -290,7 +297,7 @@ unsafe fn forget_passed(message: &msghdr) {
 /// # Safety
 /// As for `recvmsg` of libc.
 pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    let (Some(socket), false) = (table::find(fd), message.is_null()) else {
+    let Some(socket) = table::find(fd) else {
         // SAFETY: the arguments are the program's.
         let received = unsafe { next::recvmsg(fd, message, flags) };
         if received >= 0 {
@@ -299,8 +306,11 @@ pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t 
         }
         return received;
     };
-    // SAFETY: the arguments are the program's.
-    size(unsafe { receive_message(fd, socket, &mut *message, flags) })
+    // SAFETY: the arguments are the program's, and the message can be written.
+    size(
+        memory::check_writable(message.cast(), size_of::<msghdr>())
+            .and_then(|()| unsafe { receive_message(fd, socket, &mut *message, flags) }),
+    )
 }
 
 /// Receives several messages; waits for the first one.
@@ -314,7 +324,7 @@ pub unsafe fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    let (Some(socket), false) = (table::find(fd), messages.is_null()) else {
+    let Some(socket) = table::find(fd) else {
         // SAFETY: the arguments are the program's, and the kernel has written the messages that it counts.
         return unsafe {
             let received = next::recvmmsg(fd, messages, count, flags, timeout);
@@ -325,7 +335,10 @@ pub unsafe fn recvmmsg(
         };
     };
     // SAFETY: the arguments are the program's.
-    let messages = unsafe { from_raw_parts_mut(messages, count as usize) };
+    let messages = match unsafe { several(messages, count) } {
+        Ok(messages) => messages,
+        Err(error) => return number(Err(error)),
+    };
     let mut done = 0;
     for message in messages {
         let mut flags = flags & !libc::MSG_WAITFORONE;

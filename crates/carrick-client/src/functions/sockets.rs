@@ -3,11 +3,12 @@
 use std::ffi::{c_int, c_void};
 
 use carrick_ipc::Request;
+use carrick_sockets::linux::OptionInput;
 use libc::{sockaddr, socklen_t};
 use rustix::io::Errno;
 
-use super::{borrow, bytes, number, put, put_address};
-use crate::calls::{self, SocketSelection};
+use super::{address_bytes, borrow, bytes, number, put, put_address, space};
+use crate::calls::{self, MAX_VALUE, SocketSelection};
 use crate::{next, table};
 
 /// Creates a socket: of the daemon for SCTP, and of the kernel for other protocols.
@@ -44,8 +45,9 @@ pub unsafe fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int
         return unsafe { next::bind(fd, address, len) };
     }
     // SAFETY: the arguments are the program's.
-    let address = unsafe { bytes(address.cast(), len as usize) };
-    number(calls::call(borrow(fd), &Request::Bind { address }).map(|_| 0))
+    let address = unsafe { address_bytes(address, len) };
+    let bound = address.and_then(|address| calls::call(borrow(fd), &Request::Bind { address }));
+    number(bound.map(|_| 0))
 }
 
 /// Makes a socket accept associations.
@@ -87,9 +89,12 @@ pub unsafe fn accept4(
     };
     match calls::accept(borrow(fd), socket, flags) {
         Ok((accepted, peer)) => {
-            if !address.is_null() {
-                // SAFETY: the arguments are the program's.
-                unsafe { put_address(peer, address, len) };
+            // SAFETY: the arguments are the program's.
+            if let Err(error) = unsafe { put_address(peer, address, len) } {
+                // As in the kernel, the association is lost.
+                // SAFETY: the program does not know the number.
+                unsafe { super::close(accepted) };
+                return number(Err(error));
             }
             accepted
         }
@@ -107,11 +112,8 @@ pub unsafe fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_
         return unsafe { next::connect(fd, address, len) };
     }
     // SAFETY: the arguments are the program's.
-    let address = unsafe { bytes(address.cast(), len as usize) };
-    // A `sockaddr_storage` has one address.
-    let one = carrick_sockets::linux::read_address(address);
-    let address = one.map_or(address, |(_, used)| &address[..used]);
-    let (_, done) = calls::connect(borrow(fd), address);
+    let address = unsafe { address_bytes(address, len) };
+    let done = address.and_then(|address| calls::connect(borrow(fd), address).1);
     number(done.map(|()| 0))
 }
 
@@ -126,11 +128,8 @@ pub unsafe fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t
     }
     let answer = calls::call(borrow(fd), &Request::LocalAddress);
     // SAFETY: the arguments are the program's.
-    number(
-        answer
-            .map(|answer| unsafe { put(&answer.value, address.cast(), len) })
-            .map(|()| 0),
-    )
+    let written = answer.and_then(|answer| unsafe { put(&answer.value, address.cast(), len) });
+    number(written.map(|()| 0))
 }
 
 /// Returns the address of the peer.
@@ -144,11 +143,8 @@ pub unsafe fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t
     }
     let answer = calls::call(borrow(fd), &Request::PeerAddress);
     // SAFETY: the arguments are the program's.
-    number(
-        answer
-            .map(|answer| unsafe { put(&answer.value, address.cast(), len) })
-            .map(|()| 0),
-    )
+    let written = answer.and_then(|answer| unsafe { put(&answer.value, address.cast(), len) });
+    number(written.map(|()| 0))
 }
 
 /// Returns an option.
@@ -166,19 +162,19 @@ pub unsafe fn getsockopt(
         // SAFETY: the arguments are the program's.
         return unsafe { next::getsockopt(fd, level, name, value, len) };
     }
-    if len.is_null() {
-        return number(Err(Errno::FAULT));
-    }
+    let size = match space(len) {
+        Ok(size) => size.min(MAX_VALUE),
+        Err(error) => return number(Err(error)),
+    };
+    let given = size.min(OptionInput::of(level, name).end());
     // SAFETY: the arguments are the program's.
-    let buffer = unsafe { bytes(value, *len as usize) };
-    match calls::get_option(borrow(fd), level, name, buffer) {
-        Ok((found, done)) => {
-            // SAFETY: the arguments are the program's.
-            unsafe { put(&found, value, len) };
-            number(done)
-        }
-        Err(error) => number(Err(error)),
-    }
+    let given = unsafe { bytes(value, given) };
+    let found = given.and_then(|given| calls::get_option(borrow(fd), (level, name), given, size));
+    number(found.and_then(|(found, done)| {
+        // SAFETY: the arguments are the program's.
+        unsafe { put(&found, value, len) }?;
+        done
+    }))
 }
 
 /// Sets an option.
@@ -196,9 +192,14 @@ pub unsafe fn setsockopt(
         // SAFETY: the arguments are the program's.
         return unsafe { next::setsockopt(fd, level, name, value, len) };
     }
+    if i32::try_from(len).is_err() {
+        return number(Err(Errno::INVAL));
+    }
+    // Longer values are refused, if they are those of the program.
+    let size = (len as usize).min(MAX_VALUE + 1);
     // SAFETY: the arguments are the program's.
-    let value = unsafe { bytes(value, len as usize) };
-    number(calls::set_option(borrow(fd), level, name, value))
+    let value = unsafe { bytes(value, size) };
+    number(value.and_then(|value| calls::set_option(borrow(fd), level, name, value)))
 }
 
 /// Ends sending, receiving, or both.

@@ -3,15 +3,15 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::io::IoSlice;
 use std::ptr::null;
-use std::slice::from_raw_parts_mut;
 
 use carrick_ipc::{Description, MAX_PAYLOAD};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
-use super::{borrow, bytes, number, parts, size, transfer_flags};
+use super::{address_bytes, borrow, bytes, data, number, parts, several, size, transfer_flags};
+use crate::calls::MAX_VALUE;
 use crate::send::{BATCH, OutgoingMessage, send as send_message, send_several};
-use crate::{next, table};
+use crate::{memory, next, table};
 
 /// Sends one buffer of the program.
 ///
@@ -23,21 +23,17 @@ unsafe fn send_from(
     (buffer, len): (*const c_void, size_t),
     flags: c_int,
     (address, address_len): (*const sockaddr, socklen_t),
-) -> ssize_t {
+) -> Result<usize, Errno> {
+    let address_len = if address.is_null() { 0 } else { address_len };
     // SAFETY: as above.
-    let (data, address) = unsafe {
-        (
-            bytes(buffer, len),
-            bytes(address.cast(), address_len as usize),
-        )
-    };
+    let (data, address) = unsafe { (data(buffer, len)?, address_bytes(address, address_len)?) };
     let message = OutgoingMessage {
         parts: &[IoSlice::new(data)],
         flags,
         address,
         control: &[],
     };
-    size(send_message(borrow(fd), socket, &message))
+    send_message(borrow(fd), socket, &message)
 }
 
 /// Sends a message of several parts.
@@ -51,7 +47,7 @@ unsafe fn send_parts(
     flags: c_int,
 ) -> Result<usize, Errno> {
     // SAFETY: as above.
-    let parts = unsafe { parts(list, entries) };
+    let parts = unsafe { parts(list, entries, Errno::INVAL) }?;
     let message = OutgoingMessage {
         parts: &parts,
         flags,
@@ -71,7 +67,7 @@ pub unsafe fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
         return unsafe { next::write(fd, buffer, len) };
     };
     // SAFETY: the arguments are the program's.
-    unsafe { send_from(fd, socket, (buffer, len), 0, (null(), 0)) }
+    size(unsafe { send_from(fd, socket, (buffer, len), 0, (null(), 0)) })
 }
 
 /// Sends a message of several parts.
@@ -118,7 +114,7 @@ pub unsafe fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) 
         return unsafe { next::send(fd, buffer, len, flags) };
     };
     // SAFETY: the arguments are the program's.
-    unsafe { send_from(fd, socket, (buffer, len), flags, (null(), 0)) }
+    size(unsafe { send_from(fd, socket, (buffer, len), flags, (null(), 0)) })
 }
 
 /// Sends a message to an address.
@@ -138,7 +134,7 @@ pub unsafe fn sendto(
         return unsafe { next::sendto(fd, buffer, len, flags, address, address_len) };
     };
     // SAFETY: the arguments are the program's.
-    unsafe { send_from(fd, socket, (buffer, len), flags, (address, address_len)) }
+    size(unsafe { send_from(fd, socket, (buffer, len), flags, (address, address_len)) })
 }
 
 /// `sendmsg` on a descriptor of Carrick.
@@ -151,10 +147,11 @@ unsafe fn send_header(
     header: &msghdr,
     flags: c_int,
 ) -> Result<usize, Errno> {
+    let count = header.msg_iovlen as usize;
     // SAFETY: as above.
-    let parts = unsafe { parts(header.msg_iov, header.msg_iovlen as usize) };
+    let parts = unsafe { parts(header.msg_iov, count, Errno::MSGSIZE) }?;
     // SAFETY: as above.
-    let message = unsafe { outgoing_message(header, &parts, flags) };
+    let message = unsafe { outgoing_message(header, &parts, flags) }?;
     send_message(borrow(fd), socket, &message)
 }
 
@@ -166,20 +163,29 @@ unsafe fn outgoing_message<'a>(
     header: &'a msghdr,
     parts: &'a [IoSlice<'a>],
     flags: c_int,
-) -> OutgoingMessage<'a> {
+) -> Result<OutgoingMessage<'a>, Errno> {
+    let name_len = if header.msg_name.is_null() {
+        0
+    } else {
+        header.msg_namelen
+    };
+    let control_len = header.msg_controllen as usize;
+    if control_len > MAX_VALUE {
+        return Err(Errno::NOBUFS);
+    }
     // SAFETY: as above.
     let (address, control) = unsafe {
         (
-            bytes(header.msg_name, header.msg_namelen as usize),
-            bytes(header.msg_control, header.msg_controllen as usize),
+            address_bytes(header.msg_name.cast(), name_len)?,
+            bytes(header.msg_control, control_len)?,
         )
     };
-    OutgoingMessage {
+    Ok(OutgoingMessage {
         parts,
         flags,
         address,
         control,
-    }
+    })
 }
 
 /// Sends a message with ancillary data.
@@ -187,12 +193,15 @@ unsafe fn outgoing_message<'a>(
 /// # Safety
 /// As for `sendmsg` of libc.
 pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-    let (Some(socket), false) = (table::find(fd), message.is_null()) else {
+    let Some(socket) = table::find(fd) else {
         // SAFETY: the arguments are the program's.
         return unsafe { next::sendmsg(fd, message, flags) };
     };
-    // SAFETY: the arguments are the program's.
-    size(unsafe { send_header(fd, socket, &*message, flags) })
+    // SAFETY: the arguments are the program's, and the message can be read.
+    size(
+        memory::check_readable(message.cast(), size_of::<msghdr>())
+            .and_then(|()| unsafe { send_header(fd, socket, &*message, flags) }),
+    )
 }
 
 /// Sends several messages.
@@ -200,12 +209,15 @@ pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_
 /// # Safety
 /// As for `sendmmsg` of libc.
 pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
-    let (Some(mut socket), false) = (table::find(fd), messages.is_null()) else {
+    let Some(mut socket) = table::find(fd) else {
         // SAFETY: the arguments are the program's.
         return unsafe { next::sendmmsg(fd, messages, count, flags) };
     };
     // SAFETY: the arguments are the program's.
-    let messages = unsafe { from_raw_parts_mut(messages, count as usize) };
+    let messages = match unsafe { several(messages, count) } {
+        Ok(messages) => messages,
+        Err(error) => return number(Err(error)),
+    };
     let mut done = 0;
     while done < messages.len() {
         // SAFETY: the arguments are the program's.
@@ -234,7 +246,8 @@ unsafe fn send_headers(
     let parts: Vec<_> = unsafe {
         headers
             .clone()
-            .map(|header| parts(header.msg_iov, header.msg_iovlen as usize))
+            .map(|header| parts(header.msg_iov, header.msg_iovlen as usize, Errno::MSGSIZE))
+            .map_while(Result::ok)
             .collect()
     };
     // SAFETY: as above.
@@ -242,8 +255,14 @@ unsafe fn send_headers(
         let outgoing = headers.zip(&parts);
         outgoing
             .map(|(header, parts)| outgoing_message(header, parts, flags))
+            .map_while(Result::ok)
             .collect()
     };
+    if let (true, Some(first)) = (outgoing.is_empty(), messages.first()) {
+        // Returns the error of its pointers.
+        // SAFETY: as above.
+        return unsafe { send_header(fd, socket, &first.msg_hdr, flags) }.map(|_| 1);
+    }
     let sent = send_several(borrow(fd), socket, &outgoing)?;
     let lens: Vec<_> = outgoing
         .iter()
@@ -265,14 +284,14 @@ pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut i64, count: size_t)
         // SAFETY: the arguments are the program's.
         return unsafe { next::sendfile(out, from, offset, count) };
     };
-    // SAFETY: the program guarantees the offset, unless it is null.
-    size(send_file(
-        out,
-        socket,
-        from,
-        unsafe { offset.as_mut() },
-        count,
-    ))
+    if !offset.is_null()
+        && let Err(error) = memory::check_writable(offset.cast(), size_of::<i64>())
+    {
+        return size(Err(error));
+    }
+    // SAFETY: the offset can be written, unless it is null.
+    let offset = unsafe { offset.as_mut() };
+    size(send_file(out, socket, from, offset, count))
 }
 
 /// `sendfile` to a descriptor of Carrick.

@@ -6,6 +6,7 @@
 mod address;
 mod constants;
 mod layout;
+mod option_input;
 mod structs;
 
 pub(crate) use address::unmapped;
@@ -15,4 +16,5 @@ pub use address::{
 };
 pub use constants::*;
 pub use layout::{Field, Layout};
+pub use option_input::OptionInput;
 pub use structs::*;

@@ -234,3 +234,56 @@ fn options_are_set_as_on_linux() {
     }));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Bytes of a buffer that an option does not read have no effect on the answer, and need not leave a process.
+#[test]
+fn options_read_no_more_than_their_input() {
+    let mut w = World::new();
+    w.listener(Style::OneToMany, 5);
+    let many = w.one_to_many(A);
+    w.send_to(A, many, at(B, PORT), b"x").unwrap();
+    w.run(ms(100));
+    let ids = w.get_bytes(A, many, (IPPROTO_SCTP, SCTP_GET_ASSOC_ID_LIST), &[0; 64]);
+    let id: [u8; 4] = *ids.unwrap()[4..].first_chunk().unwrap();
+    let address = write_address(at(B, PORT));
+    // Identifiers and addresses at the offsets of all structs.
+    let mut buffers = Vec::new();
+    for noise in [0, 0xa5] {
+        for (offset, value) in [
+            (4, &address[..]),
+            (8, &address),
+            (12, &id),
+            (28, &id),
+            (4, &[1, 0]),
+        ] {
+            let mut buffer = [noise; 256];
+            buffer[..4].copy_from_slice(&id);
+            buffer[offset..offset + value.len()].copy_from_slice(value);
+            buffers.push(buffer);
+        }
+    }
+    for (name, number) in OPTIONS {
+        let option = (IPPROTO_SCTP, *number);
+        let input = OptionInput::of(option.0, option.1);
+        for buffer in &buffers {
+            let copy = input.copy(&buffer[..input.end()], buffer.len());
+            let answers = [&buffer[..], &copy].map(|b| w.get_bytes(A, many, option, b));
+            // Statistics have a new period with each call, and a struct repeats its address.
+            let same = answers[0].as_ref().map(Vec::len) == answers[1].as_ref().map(Vec::len);
+            assert!(same, "{name}: {answers:?}");
+        }
+    }
+}
+
+#[test]
+fn only_the_input_of_an_option_is_copied() {
+    let given = [0xa5; 64];
+    let copied = |name| {
+        let copy = OptionInput::of(IPPROTO_SCTP, name).copy(&given, 64);
+        copy.iter().filter(|byte| **byte != 0).count()
+    };
+    assert_eq!(copied(SCTP_STATUS), 4);
+    assert_eq!(copied(SCTP_NODELAY), 0);
+    assert_eq!(copied(SCTP_GET_PEER_ADDR_INFO), 6, "without a family");
+    assert_eq!(OptionInput::of(SOL_SOCKET, SO_LINGER).end(), 0);
+}
