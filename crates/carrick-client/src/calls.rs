@@ -190,6 +190,28 @@ pub(crate) fn take_error(fd: BorrowedFd<'_>) -> Result<Description, Errno> {
     Ok(answer.description)
 }
 
+/// Checks that a message can arrive, before a call waits for one: the socket has an association, or accepts some.
+///
+/// # Errors
+/// `ENOTCONN` as on Linux, or the pending error.
+pub(crate) fn check_source(fd: BorrowedFd<'_>, socket: Description) -> Result<(), Errno> {
+    let can_receive = [
+        Property::Listening,
+        Property::Connecting,
+        Property::Established,
+    ];
+    if can_receive.iter().any(|property| socket.has(*property)) {
+        // The end of an association ends the wait.
+        return Ok(());
+    }
+    let answer = call(fd, &Request::Describe)?;
+    if answer.value.first() != Some(&carrick_ipc::NO_SOURCE) || receive::is_readable(fd) {
+        return Ok(());
+    }
+    check(answer.result)?;
+    Err(Errno::NOTCONN)
+}
+
 pub(crate) fn is_nonblocking(fd: BorrowedFd<'_>) -> bool {
     fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
 }

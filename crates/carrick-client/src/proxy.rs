@@ -401,6 +401,14 @@ impl ProxySocket<'_> {
         receive::unread(self.fd.as_fd())
     }
 
+    /// Checks that a message can arrive, before a call waits for one.
+    ///
+    /// # Errors
+    /// `ENOTCONN`, or the pending error.
+    pub fn check_source(&self) -> Result<(), Errno> {
+        calls::check_source(self.fd.as_fd(), self.description())
+    }
+
     /// Reads a message, or a part of one; `has_attributes` is set for calls that return ancillary data.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use crate::calls::{check_room, error_of, take_error};
+use crate::calls::{check_room, check_source, error_of, is_nonblocking, take_error};
 use crate::ends::{self, End};
 use crate::lock::ExclusiveAccess;
 use crate::next;
@@ -44,10 +44,11 @@ enum ReadAttempt {
     Failed,
 }
 
-/// Reads a message, or a part of one; waits for it if the descriptor blocks. With `describes_next`, also reads the
-/// header of the following message.
+/// Reads a message, or a part of one; waits for it if the descriptor blocks and a message can arrive. With
+/// `describes_next`, also reads the header of the following message.
 pub(crate) fn receive(
     fd: BorrowedFd<'_>,
+    socket: Description,
     parts: &mut [IoSliceMut<'_>],
     flags: c_int,
     describes_next: bool,
@@ -82,6 +83,9 @@ pub(crate) fn receive(
                 }
             }
             Err(Errno::AGAIN) => {
+                if flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd) {
+                    check_source(fd, socket)?;
+                }
                 // Reading nothing waits for a frame as the kernel does on any socket.
                 let mut with = RecvFlags::PEEK;
                 with.set(RecvFlags::DONTWAIT, flags & libc::MSG_DONTWAIT != 0);

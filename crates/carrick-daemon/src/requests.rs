@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use bytes::Bytes;
 use carrick::BindError;
-use carrick_ipc::{Description, HEADER, Header, MAX_REPLY, Reply, Request};
+use carrick_ipc::{Description, HEADER, Header, MAX_REPLY, NO_SOURCE, Reply, Request};
 use carrick_proto::Time;
 use carrick_sockets::linux::{
     IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, SO_ERROR, SOL_SOCKET, read_address, read_addresses,
@@ -200,8 +200,15 @@ impl Driver {
             | Request::Lease { .. } => ReplyContent::default(),
             Request::Describe => {
                 let pending = self.sockets.pending_error(id).ok().flatten();
+                let has_source = self.sockets.status(id).is_ok_and(|s| s.has_source);
+                let has_source = has_source || !descriptor.outgoing.is_empty();
                 ReplyContent {
                     result: pending.map_or(0, Errno::number),
+                    value: if has_source {
+                        Vec::new()
+                    } else {
+                        vec![NO_SOURCE]
+                    },
                     ..ReplyContent::default()
                 }
             }

@@ -128,7 +128,7 @@ pub use frame::{
     MessageInfo, address_bytes,
 };
 pub use lease::{LEASE_FIELDS, LEASE_MAGIC, LeaseFrame, LeaseFrameKind, LeaseGrant, MAX_LEASED};
-pub use reply::{MAX_ATTACHED, MAX_REPLY, REPLY_MAGIC, Reply};
+pub use reply::{MAX_ATTACHED, MAX_REPLY, NO_SOURCE, REPLY_MAGIC, Reply};
 pub use request::{MAX_REQUEST, REQUEST_MAGIC, Request};
 
 /// Environment variable with the path of the daemon's control socket.

@@ -6,6 +6,9 @@ use crate::{DESCRIPTION, Description, Malformed, word};
 pub const REPLY_MAGIC: u32 = 0x4353_5201;
 /// Size of the fields in front of the value in bytes.
 const FIELDS: usize = 12 + DESCRIPTION;
+/// Value of the reply to [`Request::Describe`](crate::Request::Describe): the socket has neither an association nor a message that has not been
+/// read, and accepts no association, so that a call that waits for a message would wait for ever.
+pub const NO_SOURCE: u8 = 1;
 /// Limit of a reply in bytes.
 pub const MAX_REPLY: usize = 128 * 1024;
 

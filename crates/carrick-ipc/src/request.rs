@@ -22,7 +22,8 @@ pub enum Request<'a> {
         /// IP protocol; 0 for the default of the type.
         protocol: i32,
     },
-    /// Description of a descriptor.
+    /// Description of a descriptor. The result of the reply is the pending error, and its value is [`NO_SOURCE`](crate::NO_SOURCE) if no
+    /// message can arrive.
     Describe,
     /// `bind`
     Bind {

@@ -205,7 +205,13 @@ impl Supervisor {
                 Some(event)
             }
             Err(Errno::AGAIN) if flags & libc::MSG_DONTWAIT == 0 && socket.blocks() => {
-                call.map(|call| call.event)
+                let event = call.map(|call| call.event);
+                if matches!(event, Some(AwaitedEvent::Readable))
+                    && let Err(error) = socket.check_source()
+                {
+                    return CallOutcome::Reply(Reply::Error(error));
+                }
+                event
             }
             Err(error) => {
                 if error == Errno::PIPE && flags & libc::MSG_NOSIGNAL == 0 {

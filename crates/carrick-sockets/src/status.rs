@@ -28,6 +28,8 @@ pub struct Status {
     pub is_write_closed: bool,
     /// The user is notified of the end of the only association (`SCTP_ASSOC_CHANGE`).
     pub notifies_end: bool,
+    /// A message or notification is queued or can arrive: the socket has an association, or accepts some.
+    pub has_source: bool,
     /// Messages have `SCTP_RCVINFO`.
     pub has_rcvinfo: bool,
     /// Messages have `SCTP_NXTINFO`.
@@ -59,6 +61,7 @@ impl Sockets {
         let stats = core.and_then(|(core, id)| core.association_stats(id));
         let outbound_streams = stats.as_ref().map(|stats| stats.outbound_streams);
         let association = only.and_then(|id| self.associations.get(&id));
+        let is_open = |id| self.associations.get(id).is_some_and(|a| a.ended.is_none());
         let default_stream = association.map(|association| association.send.stream);
         let peer_ends = stats.as_ref().is_some_and(|stats| {
             matches!(
@@ -77,6 +80,9 @@ impl Sockets {
             is_established: socket.is_one_to_one() && socket.state == SocketState::Established,
             is_write_closed: socket.write_closed || peer_ends,
             notifies_end: association.is_some_and(|a| a.events & change != 0),
+            has_source: socket.state == SocketState::Listening
+                || socket.queue.has_items()
+                || socket.associations.iter().any(is_open),
             has_rcvinfo: options.recv_rcvinfo,
             has_nxtinfo: options.recv_nxtinfo,
             has_sndrcv: options.events & data_io != 0,

@@ -44,7 +44,7 @@ pub(crate) fn receive_checked(
     if is_listener(socket) {
         return Err(Errno::NOTCONN);
     }
-    receive(borrow(fd), parts, flags, describes_next)
+    receive(borrow(fd), socket, parts, flags, describes_next)
 }
 
 /// Receives a message into the buffers of a list.
