@@ -566,6 +566,7 @@ fn parameters(config: &Config, addresses: Vec<IpAddr>, seed: [u8; 32]) -> carric
     let mut parameters = carrick_sockets::Config::new(addresses, seed);
     parameters.association = config.association.clone();
     parameters.encapsulation = config.peer_port;
+    parameters.has_plain_ip = config.transport.has_plain_ip();
     parameters.backlog_per_source = config.backlog_per_source;
     parameters.max_associations = config.max_associations;
     parameters.max_associations_per_source = config.max_associations_per_source;

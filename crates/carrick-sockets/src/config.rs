@@ -28,6 +28,8 @@ pub struct Config {
     pub association: AssociationConfig,
     /// UDP port of peers (RFC 6951) with which sockets are created; `None`, the default, for plain IP.
     pub encapsulation: Option<u16>,
+    /// Packets can be sent on plain IP. If not, `SCTP_REMOTE_UDP_ENCAPS_PORT` 0 means the default port. Default: true.
+    pub has_plain_ip: bool,
     /// Creates the selection of source addresses of a port. Default: [`MatchingAddress`].
     pub source_selection: fn() -> Box<dyn SourceSelection>,
     /// Ports of sockets that are bound to port 0, or not at all. Default: 32768 to 60999.
@@ -74,6 +76,7 @@ impl Config {
             addresses,
             association: Self::default_association(),
             encapsulation: None,
+            has_plain_ip: true,
             source_selection: || Box::new(MatchingAddress),
             ephemeral_ports: 32_768..=60_999,
             first_unprivileged_port: 1024,

@@ -114,7 +114,8 @@ impl Sockets {
         let stats = self
             .core_ref(id)
             .and_then(|(core, core_id)| core.association_stats(core_id));
-        let adaptation = stats.and_then(|s| s.peer_adaptation_layer);
+        let adaptation = stats.as_ref().and_then(|s| s.peer_adaptation_layer);
+        let is_authenticated = stats.is_some_and(|s| s.extensions.authentication);
         let Some(association) = self.associations.get_mut(&id) else {
             return;
         };
@@ -133,6 +134,9 @@ impl Sockets {
         );
         if let Some(indication) = adaptation {
             self.notify(id, notifications::adaptation(id, indication));
+        }
+        if !is_authenticated {
+            self.notify(id, notifications::authentication(id, 0, SCTP_AUTH_NO_AUTH));
         }
         let Some(socket_id) = socket_id else {
             return;
@@ -423,10 +427,9 @@ impl Sockets {
             }
             Event::Authentication(event) => {
                 let (key, indication) = match event {
-                    AuthenticationEvent::NotSupported => (0, SCTP_AUTH_NO_AUTH),
                     AuthenticationEvent::PeerKeyChanged(key) => (key.0, SCTP_AUTH_NEW_KEY),
                     AuthenticationEvent::KeyFree(key) => (key.0, SCTP_AUTH_FREE_KEY),
-                    // Linux has no indication of it.
+                    // Part of the notifications of the set-up, or without an indication of Linux.
                     _ => return,
                 };
                 self.notify(id, notifications::authentication(id, key, indication));

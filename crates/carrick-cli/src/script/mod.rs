@@ -2,7 +2,7 @@
 
 mod peer;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufWriter, IsTerminal, Write, stderr, stdout};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -245,3 +245,8 @@ constants! { SOCKET_CONSTANTS, "Constants of `sys/socket.h` and `netinet/in.h` w
     SHUT_WR = 1;
     SHUT_RDWR = 2;
 }
+
+/// Fair capacity scheduler (RFC 8260, section 3.5) of `linux/sctp.h` since Linux 6.4
+pub const SCTP_SS_FC: i32 = 3;
+/// Weighted fair queueing scheduler (RFC 8260, section 3.6) of `linux/sctp.h` since Linux 6.4
+pub const SCTP_SS_WFQ: i32 = 4;

@@ -26,7 +26,11 @@ impl Sockets {
             AssocValue::decode(value)?
         };
         let socket = self.socket_ref(id)?;
-        if !socket.is_one_to_one() && value.assoc_id != SCTP_FUTURE_ASSOC {
+        // As on Linux: an association may be named, and later ones are changed.
+        if !socket.is_one_to_one()
+            && value.assoc_id != SCTP_FUTURE_ASSOC
+            && self.association_of(socket, value.assoc_id).is_none()
+        {
             return Err(Errno::EINVAL);
         }
         // As Linux: interleaving needs SCTP_FRAGMENT_INTERLEAVE.

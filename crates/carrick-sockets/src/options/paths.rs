@@ -48,20 +48,32 @@ impl Sockets {
         path.map(Some).ok_or(Errno::EINVAL)
     }
 
-    /// Returns the association of an option that needs one.
+    /// Returns the association of an option that needs one: that with the address, if there is one, which an
+    /// identifier that exists must mean as well. As on Linux, an unknown identifier has no effect then.
     pub(super) fn required(
         &self,
         socket: &Socket,
         id: i32,
         address: Storage,
     ) -> Result<AssocId, Errno> {
-        let by_address = || {
-            let given = address.0?;
-            let ip = canonical(socket, given).ok()?;
-            self.find_by_peer(socket, ip, given.port())
+        let identified = self.association_of(socket, id);
+        let Some(given) = address.0.filter(|_| address.ip().is_some()) else {
+            return identified.ok_or(Errno::EINVAL);
         };
-        let found = self.association_of(socket, id).or_else(by_address);
-        found.ok_or(Errno::EINVAL)
+        let ip = canonical(socket, given)?;
+        let found = self.find_by_peer(socket, ip, given.port());
+        found
+            .filter(|found| identified.is_none_or(|id| id == *found))
+            .ok_or(Errno::EINVAL)
+    }
+
+    /// Refuses an identifier of `SCTP_PEER_ADDR_PARAMS` on a one-to-many socket that means no single association.
+    fn check_identifier(&self, socket: &Socket, id: i32) -> Result<(), Errno> {
+        let is_many = !socket.is_one_to_one() && !socket.is_peeled_off;
+        if is_many && id != SCTP_FUTURE_ASSOC && self.association_of(socket, id).is_none() {
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
     }
 
     /// Returns the targets and path of an option with an identifier and an address.
@@ -114,6 +126,7 @@ impl Sockets {
             return Err(Errno::ENOPROTOOPT);
         }
         let socket = self.socket_ref(id)?;
+        self.check_identifier(socket, params.assoc_id)?;
         let (target, path) = self.path_target(socket, params.assoc_id, params.address)?;
         if flags & SPP_HB_DEMAND != 0 && target.associations.is_empty() {
             return Err(Errno::EINVAL);
@@ -311,6 +324,7 @@ impl Sockets {
         let mut bytes = buffer[..size].to_vec();
         bytes.resize(PaddrParams::SIZE, 0);
         let asked = PaddrParams::decode(&bytes)?;
+        self.check_identifier(socket, asked.assoc_id)?;
         let named = asked.address.ip().is_some();
         let association = if named {
             Some(self.required(socket, asked.assoc_id, asked.address)?)
@@ -554,7 +568,8 @@ impl Sockets {
         })
     }
 
-    /// `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951, section 6.1); port 0 means plain IP.
+    /// `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951, section 6.1). Port 0 means plain IP, or the default port of a host
+    /// without it.
     pub(super) fn set_encapsulation(
         &mut self,
         now: Time,
@@ -563,7 +578,11 @@ impl Sockets {
     ) -> Result<(), Errno> {
         let given = UdpEncaps::decode(value)?;
         let port = u16::from_be(given.port);
-        let port = (port > 0).then_some(port);
+        let port = match port {
+            0 if self.config.has_plain_ip => None,
+            0 => self.config.encapsulation,
+            port => Some(port),
+        };
         let socket = self.socket_ref(id)?;
         let (target, path) = self.path_target(socket, given.assoc_id, given.address)?;
         for association in target.associations.clone() {

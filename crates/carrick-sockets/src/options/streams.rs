@@ -27,6 +27,8 @@ impl Sockets {
             SCTP_SS_FCFS => StreamScheduler::FirstCome,
             SCTP_SS_PRIO => StreamScheduler::Priority,
             SCTP_SS_RR => StreamScheduler::RoundRobin,
+            SCTP_SS_FC => StreamScheduler::FairBandwidth,
+            SCTP_SS_WFQ => StreamScheduler::WeightedFair,
             _ => return Err(Errno::EINVAL),
         };
         let target = self.target(self.socket_ref(id)?, value.assoc_id)?;
@@ -52,8 +54,10 @@ impl Sockets {
             StreamScheduler::Priority => SCTP_SS_PRIO,
             StreamScheduler::RoundRobin => SCTP_SS_RR,
             StreamScheduler::FirstCome => SCTP_SS_FCFS,
-            // Set by the configuration; Linux's header has no number for them.
-            _ => return Err(Errno::ENOPROTOOPT),
+            StreamScheduler::FairBandwidth => SCTP_SS_FC,
+            StreamScheduler::WeightedFair => SCTP_SS_WFQ,
+            // Set by the configuration; Linux's header has no number for it.
+            StreamScheduler::RoundRobinPerPacket => return Err(Errno::ENOPROTOOPT),
         };
         value.value = number as u32;
         Ok(value.encode())
@@ -92,7 +96,13 @@ impl Sockets {
             .core_ref(association.ok_or(Errno::EINVAL)?)
             .ok_or(Errno::EINVAL)?;
         let current = core.stream_value(core_id, StreamId(value.stream_id));
-        value.value = current.ok_or(Errno::EINVAL)?;
+        let current = current.ok_or(Errno::EINVAL)?;
+        let has_values = !matches!(
+            core.scheduler(core_id),
+            Some(StreamScheduler::FirstCome | StreamScheduler::RoundRobin)
+        );
+        // As on Linux: a scheduler without values of streams reports 0.
+        value.value = if has_values { current } else { 0 };
         Ok(value.encode())
     }
 

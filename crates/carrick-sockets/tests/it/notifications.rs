@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use carrick_proto::{AssociationConfig, StreamScheduler};
 use carrick_sockets::ancillary::{CMSG_HEADER, ControlMessage};
 use carrick_sockets::linux::*;
-use carrick_sockets::{Errno, Family, Received, SocketId, Style};
+use carrick_sockets::{Config, Errno, Family, Received, SocketId, Style};
 
 use crate::world::*;
 
@@ -524,4 +524,47 @@ fn the_ssn_of_an_unordered_message_is_its_mid() {
     let numbers: Vec<(u16, u16)> = info.map(|info| (info.flags, info.ssn)).collect();
     let unordered = SCTP_UNORDERED as u16;
     assert_eq!(numbers, [(unordered, 0), (unordered, 1), (unordered, 2)]);
+}
+
+/// RFC 6458, section 6.1.8, as on Linux: also if this side has no authentication
+#[test]
+fn associations_without_authentication_are_notified() {
+    for extends in [false, true] {
+        let mut w = World::with(|config| {
+            config.association = Config::default_association().with(|c| {
+                c.extensions.authentication = extends;
+            });
+        });
+        let b = w.listener(Style::OneToMany, 5);
+        let a = w.one_to_one(A);
+        let kinds = [SCTP_ASSOC_CHANGE, SCTP_AUTHENTICATION_EVENT];
+        w.subscribe(A, a, &kinds);
+        w.subscribe(B, b, &kinds);
+        w.connect(a, at(B, PORT)).unwrap_err();
+        w.run(ms(100));
+        for (host, socket) in [(A, a), (B, b)] {
+            let all: Vec<i32> = w.recv_all(host, socket).iter().map(kind).collect();
+            let expected: &[i32] = if extends { &kinds[..1] } else { &kinds };
+            assert_eq!(all, expected);
+        }
+    }
+}
+
+/// The peer alone lacks authentication.
+#[test]
+fn a_peer_without_authentication_is_notified_once() {
+    let mut w = World::new();
+    w.listener(Style::OneToOne, 5);
+    let a = w.one_to_one(A);
+    let on = AssocValue {
+        value: 1,
+        ..AssocValue::default()
+    };
+    w.set(A, a, SCTP_AUTH_SUPPORTED, &on).unwrap();
+    w.subscribe(A, a, &[SCTP_AUTHENTICATION_EVENT]);
+    w.connect(a, at(B, PORT)).unwrap_err();
+    w.run(ms(100));
+    let found: Vec<AuthkeyEvent> = notifications(&mut w, A, a, SCTP_AUTHENTICATION_EVENT);
+    let indications: Vec<i32> = found.iter().map(|e| e.indication as i32).collect();
+    assert_eq!(indications, [SCTP_AUTH_NO_AUTH]);
 }

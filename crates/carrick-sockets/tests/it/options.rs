@@ -391,7 +391,88 @@ fn reconfiguration_has_to_be_enabled() {
         ..StreamValue::default()
     };
     w.set(A, a, SCTP_STREAM_SCHEDULER_VALUE, &value).unwrap();
-    assert_eq!(w.get(A, a, SCTP_STREAM_SCHEDULER_VALUE, &value), Ok(value));
+    // As on Linux: 0 of a scheduler without values of streams.
+    for (scheduler, read) in [
+        (SCTP_SS_FCFS, 0),
+        (SCTP_SS_RR, 0),
+        (SCTP_SS_PRIO, 9),
+        (SCTP_SS_WFQ, 9),
+    ] {
+        let selected = AssocValue {
+            value: scheduler as u32,
+            ..AssocValue::default()
+        };
+        w.set(A, a, SCTP_STREAM_SCHEDULER, &selected).unwrap();
+        assert_eq!(w.get(A, a, SCTP_STREAM_SCHEDULER, &selected), Ok(selected));
+        let read = StreamValue {
+            value: read,
+            ..value
+        };
+        assert_eq!(w.get(A, a, SCTP_STREAM_SCHEDULER_VALUE, &value), Ok(read));
+    }
+}
+
+/// RFC 6951, section 6.1
+#[test]
+fn without_plain_ip_port_0_is_the_default_port() {
+    for (has_plain_ip, expected) in [(true, 0), (false, 9899_u16.to_be())] {
+        let mut w = World::with(|config| {
+            config.encapsulation = Some(9899);
+            config.has_plain_ip = has_plain_ip;
+        });
+        let socket = w.one_to_one(A);
+        let plain = UdpEncaps::default();
+        w.set(A, socket, SCTP_REMOTE_UDP_ENCAPS_PORT, &plain)
+            .unwrap();
+        let read = w.get(A, socket, SCTP_REMOTE_UDP_ENCAPS_PORT, &plain);
+        assert_eq!(read.unwrap().port, expected);
+    }
+}
+
+/// An address names its association, which an identifier that exists must not contradict.
+#[test]
+fn an_address_belongs_to_its_association() {
+    let mut w = World::new();
+    w.listener(Style::OneToMany, 5);
+    let many = w.one_to_many(A);
+    w.send_to(A, many, at(B, PORT), b"x").unwrap();
+    w.run(ms(100));
+    let ids = w.get_bytes(A, many, (IPPROTO_SCTP, SCTP_GET_ASSOC_ID_LIST), &[0; 64]);
+    let id = i32::from_ne_bytes(*ids.unwrap()[4..].first_chunk().unwrap());
+    let params = |assoc_id, peer: std::net::SocketAddr| PaddrParams {
+        assoc_id,
+        address: peer.into(),
+        ..PaddrParams::default()
+    };
+    for (assoc_id, peer, expected) in [
+        (id, at(B, PORT), Ok(())),
+        (SCTP_FUTURE_ASSOC, at(B, PORT), Ok(())),
+        (id, at(B, PORT + 1), Err(Errno::EINVAL)),
+        (id + 1000, at(B, PORT), Err(Errno::EINVAL)),
+        (SCTP_CURRENT_ASSOC, at(B, PORT), Err(Errno::EINVAL)),
+    ] {
+        let params = params(assoc_id, peer);
+        let set = w.set(A, many, SCTP_PEER_ADDR_PARAMS, &params).map(drop);
+        assert_eq!(set, expected, "{assoc_id} {peer}");
+        let got = w.get(A, many, SCTP_PEER_ADDR_PARAMS, &params).map(drop);
+        assert_eq!(got, expected, "{assoc_id} {peer}");
+    }
+    let info = PaddrInfo {
+        assoc_id: id,
+        address: at(B, PORT + 1).into(),
+        ..PaddrInfo::default()
+    };
+    let got = w.get(A, many, SCTP_GET_PEER_ADDR_INFO, &info);
+    assert_eq!(got.map(drop), Err(Errno::EINVAL));
+    // The extensions of later associations, whatever association is named.
+    let off = AssocValue {
+        assoc_id: id,
+        value: 0,
+    };
+    w.set(A, many, SCTP_PR_SUPPORTED, &off).unwrap();
+    let future = AssocValue::default();
+    let read = w.get(A, many, SCTP_PR_SUPPORTED, &future);
+    assert_eq!(read.unwrap().value, 0);
 }
 
 /// RFC 6458, section 8.3; RFC 4895
