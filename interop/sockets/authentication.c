@@ -168,6 +168,26 @@ static void in_use(void)
 	CALL("off.send", send(client, "plain", 5, MSG_DONTWAIT));
 }
 
+static void without_authentication(int fd)
+{
+	struct sctp_assoc_value off = { 0, 0 };
+	if (setsockopt(fd, SOL_SCTP, SCTP_AUTH_SUPPORTED, &off, sizeof(off)) != 0)
+		fail("SCTP_AUTH_SUPPORTED");
+	subscribe(fd, SCTP_ASSOC_CHANGE, 1);
+	subscribe(fd, SCTP_AUTHENTICATION_EVENT, 1);
+}
+
+/* Neither side has authentication. */
+static void off(void)
+{
+	struct pair p = connected(without_authentication);
+	drain("client", p.client);
+	drain("server", p.server);
+	p = associated(without_authentication);
+	CALL("many.answer", send_info(p.server, NULL, "more", (struct sctp_sndinfo){ .snd_assoc_id = p.server_id }));
+	drain("many.client", p.client);
+}
+
 const struct probe_case authentication_cases[] = {
-	{ "auth.settings", settings }, { "auth.in-use", in_use }, { NULL, NULL },
+	{ "auth.settings", settings }, { "auth.in-use", in_use }, { "auth.off", off }, { NULL, NULL },
 };

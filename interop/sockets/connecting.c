@@ -265,6 +265,66 @@ static void connectx(void)
 	CALL("short-peer-list", getsockopt(many, SOL_SCTP, SCTP_GET_PEER_ADDRS, &short_list, &short_length));
 }
 
+/* Addresses of 127.0.0.0/8 that no interface has. */
+static void loopback(void)
+{
+	int listener = bound(SOCK_STREAM, "127.0.0.7"), client = bound(SOCK_STREAM, "127.0.0.8");
+	CALL("listen", listen(listener, 5));
+	struct sockaddr_in address = v4("127.0.0.7", port_of(listener));
+	CALL("connect", connect(client, SA(address)));
+	int server = MADE("accept", accept(listener, NULL, NULL));
+	list_steps("client", client, 0);
+	list_steps("server", server, 0);
+	CALL("send", send(client, "data", 4, 0));
+	receive("recv", server);
+	CALL("answer", send(server, "more", 4, 0));
+	receive("answer.recv", client);
+	/* Nothing listens. */
+	client = new_socket(AF_INET, SOCK_STREAM);
+	address = v4("127.0.0.11", unused_port());
+	CALL("refused", connect(client, SA(address)));
+	/* One-to-many. */
+	int many = new_socket(AF_INET, SOCK_SEQPACKET), many_server = bound(SOCK_SEQPACKET, "127.0.0.12");
+	CALL("many.listen", listen(many_server, 5));
+	address = v4("127.0.0.12", port_of(many_server));
+	CALL("many.send", sendto(many, "data", 4, 0, SA(address)));
+	receive("many.recv", many_server);
+}
+
+/* A listener with all addresses, and one of 127.0.0.0/8 that no interface has. */
+static void loopback_any(void)
+{
+	int listener = bound(SOCK_STREAM, "0.0.0.0"), client = new_socket(AF_INET, SOCK_STREAM);
+	CALL("listen", listen(listener, 5));
+	nonblocking(listener);
+	nonblocking(client);
+	struct sockaddr_in address = v4("127.0.0.9", port_of(listener));
+	CALL("connect", connect(client, SA(address)));
+	wait_poll_step("ready", client, POLLOUT);
+	MADE("accept", accept(listener, NULL, NULL));
+}
+
+/* One source fills a backlog. */
+static void one_source(void)
+{
+	enum { CLIENTS = 45, BACKLOG = 40 };
+	int listener = bound(SOCK_STREAM, "127.0.0.1"), clients[CLIENTS], established = 0;
+	CALL("listen", listen(listener, BACKLOG));
+	struct sockaddr_in address = v4("127.0.0.1", port_of(listener));
+	for (int i = 0; i < CLIENTS; i++) {
+		clients[i] = new_socket(AF_INET, SOCK_STREAM);
+		nonblocking(clients[i]);
+		connect(clients[i], SA(address));
+		pause_ms(10);
+	}
+	pause_ms(300);
+	for (int i = 0; i < CLIENTS; i++) {
+		int events = events_now(clients[i]);
+		established += (events & (POLLOUT | POLLERR)) == POLLOUT;
+	}
+	step("established", "connect", established > BACKLOG ? "more than the backlog" : text("%d", established));
+}
+
 static void backlog(void)
 {
 	enum { CLIENTS = 5 };
@@ -385,5 +445,7 @@ const struct probe_case connecting_cases[] = {
 	{ "connect.basic", basic }, { "connect.refused", refused }, { "connect.nonblocking", nonblocking_connect },
 	{ "connect.no-answer", no_answer }, { "connect.families", families }, { "connect.connectx", connectx },
 	{ "connect.backlog", backlog }, { "connect.listen", listen_again }, { "connect.accept", accepting },
+	{ "connect.loopback", loopback }, { "connect.loopback-any", loopback_any },
+	{ "connect.one-source", one_source },
 	{ NULL, NULL },
 };

@@ -205,7 +205,63 @@ static void while_waiting(void)
 	drain("after-reader", p.client);
 }
 
+/* Blocking calls without an association, or after the end of one. */
+static void blocking(void)
+{
+	char data[16];
+	int fd = new_socket(AF_INET, SOCK_STREAM);
+	CALL("one-to-one", recv(fd, data, sizeof(data), 0));
+	CALL("one-to-one.read", read(fd, data, sizeof(data)));
+	fd = new_socket(AF_INET, SOCK_SEQPACKET);
+	CALL("one-to-many", recv(fd, data, sizeof(data), 0));
+	struct iovec part = { data, sizeof(data) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	CALL("one-to-many.recvmsg", recvmsg(fd, &message, 0));
+	CALL("one-to-many.peek", recv(fd, data, sizeof(data), MSG_PEEK));
+	CALL("one-to-many.nonblocking", recv(fd, data, sizeof(data), MSG_DONTWAIT));
+	struct sockaddr_in address = v4("127.0.0.1", 0);
+	CALL("one-to-many.bind", bind(fd, SA(address)));
+	CALL("one-to-many.bound", recv(fd, data, sizeof(data), 0));
+	/* The only association ends. */
+	struct pair many = associated(NULL);
+	struct sctp_sndinfo eof = { .snd_flags = SCTP_EOF, .snd_assoc_id = many.client_id };
+	CALL("many.eof", send_info(many.client, NULL, NULL, eof));
+	pause_ms(QUIET);
+	CALL("many.after-eof", recv(many.client, data, sizeof(data), 0));
+	/* This side has shut down. */
+	struct pair p = connected(NULL);
+	CALL("shutdown", shutdown(p.client, SHUT_WR));
+	pause_ms(QUIET);
+	CALL("shutdown.recv", recv(p.client, data, sizeof(data), 0));
+	CALL("shutdown.recv-again", recv(p.client, data, sizeof(data), 0));
+	CALL("shutdown.server", recv(p.server, data, sizeof(data), 0));
+	CALL("shutdown.server-again", recv(p.server, data, sizeof(data), 0));
+	/* The peer has aborted. */
+	p = connected(NULL);
+	struct linger none = { 1, 0 };
+	setsockopt(p.server, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	close(p.server);
+	pause_ms(QUIET);
+	CALL("aborted.recv", recv(p.client, data, sizeof(data), 0));
+	CALL("aborted.recv-again", recv(p.client, data, sizeof(data), 0));
+	/* The set-up has failed. */
+	close(p.listener);
+	address = p.server_address;
+	fd = new_socket(AF_INET, SOCK_STREAM);
+	CALL("refused.connect", connect(fd, SA(address)));
+	CALL("refused.recv", recv(fd, data, sizeof(data), 0));
+	CALL("refused.recv-again", recv(fd, data, sizeof(data), 0));
+	/* With a limit of time. */
+	struct timeval limit = { 0, 100000 };
+	fd = listening(SOCK_SEQPACKET);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	CALL("listening.recv", recv(fd, data, sizeof(data), 0));
+	fd = new_socket(AF_INET, SOCK_SEQPACKET);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	CALL("limited.recv", recv(fd, data, sizeof(data), 0));
+}
+
 const struct probe_case ending_cases[] = {
 	{ "end.close", closing }, { "end.linger", lingering }, { "end.shutdown", shutting_down }, { "end.exit", exiting },
-	{ "end.while-waiting", while_waiting }, { NULL, NULL },
+	{ "end.while-waiting", while_waiting }, { "end.blocking", blocking }, { NULL, NULL },
 };

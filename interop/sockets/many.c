@@ -307,8 +307,71 @@ static void identifiers(void)
 	CALL("short-id-list", getsockopt(p.client, SOL_SCTP, SCTP_GET_ASSOC_ID_LIST, small, &length));
 }
 
+/* An identifier with the address of another association, or of none. */
+static void wrong_identifiers(void)
+{
+	struct pair p = associated(NULL);
+	int other_server = bound(SOCK_SEQPACKET, "127.0.0.2");
+	CALL("listen", listen(other_server, 5));
+	struct sockaddr_in other = v4("127.0.0.2", port_of(other_server)), wrong_port = p.server_address;
+	wrong_port.sin_port = htons(ntohs(wrong_port.sin_port) == 1 ? 2 : 1);
+	CALL("send", sendto(p.client, "data", 4, 0, SA(other)));
+	pause_ms(QUIET);
+	const struct {
+		const char *name;
+		sctp_assoc_t id;
+		const struct sockaddr_in *address;
+	} ids[] = {
+		{ "right", p.client_id, &p.server_address }, { "of-another", p.client_id, &other },
+		{ "wrong-port", p.client_id, &wrong_port }, { "unknown", UNKNOWN_ID, &p.server_address },
+		{ "negative", -5, &p.server_address }, { "future", 0, &p.server_address }, { "current", 1, &p.server_address },
+		{ "all", 2, &p.server_address },
+	};
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		const char *name = ids[i].name;
+		struct sctp_paddrparams params = { .spp_assoc_id = ids[i].id, .spp_hbinterval = 7000 };
+		memcpy(&params.spp_address, ids[i].address, sizeof(*ids[i].address));
+		SET(text("params.%s", name), p.client, SCTP_PEER_ADDR_PARAMS, params);
+		GET(text("params-get.%s", name), p.client, SCTP_PEER_ADDR_PARAMS, params, "interval=%u", params.spp_hbinterval);
+		struct sctp_paddrthlds limits = { .spt_assoc_id = ids[i].id, .spt_pathmaxrxt = 4 };
+		memcpy(&limits.spt_address, ids[i].address, sizeof(*ids[i].address));
+		SET(text("thresholds.%s", name), p.client, SCTP_PEER_ADDR_THLDS, limits);
+		GET(text("thresholds-get.%s", name), p.client, SCTP_PEER_ADDR_THLDS, limits, "%u", limits.spt_pathmaxrxt);
+		struct sctp_paddrinfo info = { .spinfo_assoc_id = ids[i].id };
+		memcpy(&info.spinfo_address, ids[i].address, sizeof(*ids[i].address));
+		GET(text("info.%s", name), p.client, SCTP_GET_PEER_ADDR_INFO, info, "state=%d", info.spinfo_state);
+		struct sctp_udpencaps udp = { .sue_assoc_id = ids[i].id };
+		memcpy(&udp.sue_address, ids[i].address, sizeof(*ids[i].address));
+		GET(text("udp.%s", name), p.client, SCTP_REMOTE_UDP_ENCAPS_PORT, udp, "-");
+		struct sctp_probeinterval probes = { .spi_assoc_id = ids[i].id };
+		memcpy(&probes.spi_address, ids[i].address, sizeof(*ids[i].address));
+		GET(text("probes.%s", name), p.client, SCTP_PLPMTUD_PROBE_INTERVAL, probes, "%s", some(probes.spi_interval));
+		struct sctp_prim primary = { .ssp_assoc_id = ids[i].id };
+		memcpy(&primary.ssp_addr, ids[i].address, sizeof(*ids[i].address));
+		SET(text("primary.%s", name), p.client, SCTP_PRIMARY_ADDR, primary);
+	}
+	static const struct {
+		const char *name;
+		int option;
+	} supported[] = {
+		{ "pr", SCTP_PR_SUPPORTED }, { "reconfig", SCTP_RECONFIG_SUPPORTED }, { "asconf", SCTP_ASCONF_SUPPORTED },
+		{ "auth", SCTP_AUTH_SUPPORTED }, { "ecn", SCTP_ECN_SUPPORTED }, { "interleaving", SCTP_INTERLEAVING_SUPPORTED },
+	};
+	for (size_t i = 0; i < sizeof(supported) / sizeof(supported[0]); i++) {
+		struct sctp_assoc_value value = { p.client_id, 0 };
+		set(text("supported.%s", supported[i].name), "set, of an association",
+		    (errno = 0, setsockopt(p.client, SOL_SCTP, supported[i].option, &value, sizeof(value))));
+		value = (struct sctp_assoc_value){ 0, 7 };
+		socklen_t length = sizeof(value);
+		errno = 0;
+		int result = getsockopt(p.client, SOL_SCTP, supported[i].option, &value, &length);
+		got(text("supported.%s.get", supported[i].name), "get", result, length, text("%u", value.assoc_value));
+	}
+}
+
 const struct probe_case many_cases[] = {
 	{ "many.implicit", implicit }, { "many.connect", connecting }, { "many.end-of-one", end_of_one },
 	{ "many.sendall", send_to_all }, { "many.peeloff", peeloff }, { "many.close", closing },
-	{ "many.autoclose", autoclose }, { "many.identifiers", identifiers }, { NULL, NULL },
+	{ "many.autoclose", autoclose }, { "many.identifiers", identifiers }, { "many.wrong-identifiers", wrong_identifiers },
+	{ NULL, NULL },
 };

@@ -272,8 +272,47 @@ static void privileged(void)
 	CALL("bind-1024", bind(fd, SA(first)));
 }
 
+/* Addresses of 127.0.0.0/8 that no interface has. */
+static void loopback(void)
+{
+	int fd = new_socket(AF_INET, SOCK_STREAM);
+	struct sockaddr_in address = v4("127.0.0.5", 0), second = v4("127.7.7.7", 0), broadcast = v4("127.255.255.255", 0);
+	CALL("bind", bind(fd, SA(address)));
+	addresses_step("bind.local", fd);
+	CALL("bindx", sctp_bindx(fd, ADDRESS(second), 1, SCTP_BINDX_ADD_ADDR));
+	addresses_step("bindx.local", fd);
+	fd = new_socket(AF_INET, SOCK_SEQPACKET);
+	CALL("broadcast", bind(fd, SA(broadcast)));
+	CALL("one-to-many", bind(fd, SA(second)));
+	fd = new_socket(AF_INET6, SOCK_STREAM);
+	struct sockaddr_in6 mapped = v6("::ffff:127.0.0.6", 0);
+	CALL("mapped", bind(fd, SA(mapped)));
+	fd = new_socket(AF_INET, SOCK_STREAM);
+	struct sockaddr_in any = v4("0.0.0.0", 0);
+	CALL("wildcard", bind(fd, SA(any)));
+	addresses_step("wildcard.local", fd);
+}
+
+/* The number of a new descriptor is the lowest that is free. */
+static void lowest(void)
+{
+	int first = new_socket(AF_INET, SOCK_STREAM), file = dup(0);
+	step("follows", "dup", file == first + 1 ? "the next number" : "another number");
+	close(file);
+	close(first);
+	int again = new_socket(AF_INET, SOCK_STREAM);
+	step("again", "socket", again == first ? "the same number" : "another number");
+	int listener = listening(SOCK_STREAM), client = new_socket(AF_INET, SOCK_STREAM);
+	struct sockaddr_in address = v4("127.0.0.1", port_of(listener));
+	CALL("connect", connect(client, SA(address)));
+	close(again);
+	int accepted = accept(listener, NULL, NULL);
+	step("accept", "accept", accepted == again ? "the same number" : "another number");
+}
+
 const struct probe_case naming_cases[] = {
 	{ "name.kinds", kinds }, { "name.unbound", unbound }, { "name.bind", bind_inet }, { "name.bind-inet6", bind_inet6 },
 	{ "name.wildcard", wildcard }, { "name.bindx", bindx }, { "name.reuse", reuse }, { "name.privileged", privileged },
+	{ "name.loopback", loopback }, { "name.lowest", lowest },
 	{ NULL, NULL },
 };

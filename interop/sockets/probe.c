@@ -9,6 +9,7 @@ enum { LIMIT = 25 /* seconds of a case */, MOST_STEPS = 400, MOST_JOBS = 16 };
 static const struct probe_case *const groups[] = {
 	naming_cases, connecting_cases, message_cases, ancillary_cases, many_cases, notification_cases, option_cases,
 	sweep_cases, readiness_cases, ending_cases, process_cases, stream_cases, authentication_cases, address_cases,
+	pointer_cases,
 };
 
 static const char *case_name;

@@ -34,7 +34,7 @@ struct probe_case {
 /* Each file of cases has one array, which ends with an empty name. */
 extern const struct probe_case naming_cases[], connecting_cases[], message_cases[], ancillary_cases[], many_cases[],
 	notification_cases[], option_cases[], sweep_cases[], readiness_cases[], ending_cases[], process_cases[],
-	stream_cases[], authentication_cases[], address_cases[];
+	stream_cases[], authentication_cases[], address_cases[], pointer_cases[];
 
 enum {
 	SOON = 1000, /* milliseconds in which something that is expected must arrive */

@@ -172,6 +172,8 @@ static void schedulers(void)
 	GET("value.default", p.client, SCTP_STREAM_SCHEDULER_VALUE, weight, "%u", weight.stream_value);
 	weight.stream_value = 7;
 	SET("value.fcfs", p.client, SCTP_STREAM_SCHEDULER_VALUE, weight);
+	GET("value.fcfs.get", p.client, SCTP_STREAM_SCHEDULER_VALUE, weight, "%u", weight.stream_value);
+	weight.stream_value = 7;
 	value.assoc_value = SCTP_SS_PRIO;
 	SET("priority", p.client, SCTP_STREAM_SCHEDULER, value);
 	SET("value.priority", p.client, SCTP_STREAM_SCHEDULER_VALUE, weight);
@@ -182,7 +184,12 @@ static void schedulers(void)
 	value.assoc_value = SCTP_SS_RR;
 	SET("round-robin", p.client, SCTP_STREAM_SCHEDULER, value);
 	weight.stream_id = 1;
+	weight.stream_value = 0;
 	GET("value.round-robin", p.client, SCTP_STREAM_SCHEDULER_VALUE, weight, "%u", weight.stream_value);
+	weight.stream_value = 9;
+	SET("value.round-robin.set", p.client, SCTP_STREAM_SCHEDULER_VALUE, weight);
+	weight.stream_value = 0;
+	GET("value.round-robin.get", p.client, SCTP_STREAM_SCHEDULER_VALUE, weight, "%u", weight.stream_value);
 	value.assoc_value = 3;
 	SET("unknown", p.client, SCTP_STREAM_SCHEDULER, value);
 	for (int i = 0; i < 3; i++)
