@@ -210,7 +210,8 @@ linux_sockets() {
 
 # Carrick answers to the calls of the sockets API as Linux, but for the differences that are listed with their reason.
 sockets_probe() {
-  built && make -C interop >/dev/null && python3 interop/sockets/run.py --carrick
+  built && make -C interop >/dev/null && python3 interop/sockets/run.py --carrick &&
+    python3 interop/sockets/run.py --supervised
 }
 
 # Programs of Debian and PyPI on Carrick's sockets, and the same programs with Linux on one side.

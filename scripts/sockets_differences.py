@@ -17,8 +17,8 @@ INTRODUCTION = """\
 # Differences from Linux's sockets
 
 [A program in C](../interop/README.md#the-sockets-api) goes through the calls, options, ancillary data and notifications of the sockets API of SCTP (RFC 6458). Its {all} steps
-were answered by Linux 6.1 with all of its SCTP extensions enabled; Carrick gives the same answers in UDP, over loopback, but for the {different} below. The program runs
-against Carrick in the tests, which fail at any other difference, and at one that no longer exists.
+were answered by Linux 6.1 with all of its SCTP extensions enabled; Carrick gives the same answers in UDP, over loopback, but for the {different} below, and {more} of [supervised programs](sockets.md#static-programs) alone at the end. The program runs
+against Carrick in the tests, with the preload library and supervised, which fail at any other difference, and at one that no longer exists.
 
 Answers are results of the call, with `-1` and the error, or what was read. `some` is a value other than 0 that differs from run to run; `<assoc1>`, `<port1>` and `<tsn1>` are the
 same value wherever they occur in a case. What concerns a program as a whole, such as dynamic linking, is in [Programs on Carrick](sockets.md#differences-from-the-kernels-sockets).
@@ -47,10 +47,11 @@ def answers():
 
 def page():
     linux = answers()
-    groups = tomllib.loads((FOLDER / "differences.toml").read_text(encoding="utf-8"))["difference"]
-    different = sum(len(group["steps"]) for group in groups)
-    parts = [INTRODUCTION.format(all=f"{len(linux):,}", different=different, command=COMMAND)]
-    for group in groups:
+    listed = tomllib.loads((FOLDER / "differences.toml").read_text(encoding="utf-8"))
+    groups, supervised = listed["difference"], listed["supervised"]
+    different, more = (sum(len(group["steps"]) for group in part) for part in (groups, supervised))
+    parts = [INTRODUCTION.format(all=f"{len(linux):,}", different=different, more=more, command=COMMAND)]
+    for group in groups + supervised:
         parts.append(f"## {group['title']}\n\n{group['reason'].strip()}\n")
         rows = {}
         for step, result in group["steps"].items():

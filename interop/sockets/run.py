@@ -4,6 +4,7 @@
     run.py --store              runs it in the guest (user-mode Linux) and stores linux-6.1.txt
     run.py --check              runs it in the guest and compares with linux-6.1.txt
     run.py [OPTIONS] --carrick      runs it on Carrick's sockets, with the extensions of the guest, and compares
+    run.py [OPTIONS] --supervised   the same, without the preload library
     run.py [OPTIONS] -- PREFIX...   runs it with another command prefix, and compares
 
 Cases may be given by --only, also by the beginning of their names. What differs must be in differences.toml, with
@@ -135,13 +136,13 @@ def result_of(answer):
     return answer.rpartition(" = ")[2]
 
 
-def explained_differences():
+def explained_differences(supervised):
     """Returns the listed results of the other stack by step. differences.toml has the steps by their reason, with a
-    result or a list of those that a race decides between."""
+    result or a list of those that a race decides between; those of [[supervised]] are of supervised programs alone."""
     with open(DIFFERENCES, "rb") as file:
-        groups = tomllib.load(file).get("difference", [])
+        listed = tomllib.load(file)
     explained = {}
-    for group in groups:
+    for group in listed.get("difference", []) + (listed.get("supervised", []) if supervised else []):
         if set(group) != {"title", "reason", "steps"} or not group["reason"] or explained.keys() & group["steps"].keys():
             raise Failed(f"differences.toml: {group.get('title', group)} needs title, reason and steps, each step once")
         for step, result in group["steps"].items():
@@ -182,6 +183,7 @@ def main():
     parser.add_argument("--store", action="store_true", help="store what Linux answers")
     parser.add_argument("--check", action="store_true", help="compare Linux with what is stored")
     parser.add_argument("--carrick", action="store_true", help="run it on Carrick's sockets")
+    parser.add_argument("--supervised", action="store_true", help="run it on Carrick's sockets, supervised")
     parser.add_argument("--only", default="", help="cases, or beginnings of names, separated by commas")
     parser.add_argument("--jobs", type=int, default=4, help="cases at a time (4)")
     parser.add_argument("--here", action="store_true", help="no network namespace; its network must exist already")
@@ -191,8 +193,9 @@ def main():
     options = parser.parse_args()
     only = [name for name in options.only.split(",") if name]
     arguments = ["-j", str(options.jobs), *only]
-    if options.carrick and not options.prefix:
-        options.prefix = [CARRICK, "run", *(f"--{name}-enable" for name in EXTENSIONS), "--"]
+    if (options.carrick or options.supervised) and not options.prefix:
+        mode = ["--seccomp"] if options.supervised else []
+        options.prefix = [CARRICK, "run", *mode, *(f"--{name}-enable" for name in EXTENSIONS), "--"]
         if not os.path.exists(CARRICK):
             raise Missing("target/debug/carrick is missing; run cargo build -p carrick-cli -p carrick-preload")
     if options.store + options.check + bool(options.prefix) != 1 or options.store and only:
@@ -211,7 +214,7 @@ def main():
             file.write("\n".join(lines) + "\n")
     if options.check:
         return 0 if check(lines, only) else 1
-    expected, actual, explained = answers(stored()), answers(lines), explained_differences()
+    expected, actual, explained = answers(stored()), answers(lines), explained_differences(options.supervised)
     again = sorted({name.partition("/")[0] for name in unexpected(expected, actual, explained, only)})
     if again and not options.draft:
         # As for check: steps wait for times, so that a busy machine answers some of them otherwise.

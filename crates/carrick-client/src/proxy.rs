@@ -353,17 +353,22 @@ impl ProxySocket<'_> {
         calls::connected(self.fd.as_fd())
     }
 
-    /// `getsockopt`, for options other than those of [`Self::connect_list`] and [`Self::branch_off`]: returns the
-    /// value.
+    /// `getsockopt` with a buffer of `size` bytes, of which `given` are the first, up to the end of the fields that the
+    /// option reads; for options other than those of [`Self::connect_list`] and [`Self::branch_off`]. Returns the value.
     ///
     /// # Errors
     /// Those of `getsockopt`.
-    pub fn option(&self, level: c_int, name: c_int, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+    pub fn option(
+        &self,
+        level: c_int,
+        name: c_int,
+        given: &[u8],
+        size: usize,
+    ) -> Result<Vec<u8>, Errno> {
         if level == IPPROTO_SCTP && calls::is_special(name) {
             return Err(Errno::NOPROTOOPT);
         }
-        calls::get_option(self.fd.as_fd(), (level, name), buffer, buffer.len())
-            .map(|(value, _)| value)
+        calls::get_option(self.fd.as_fd(), (level, name), given, size).map(|(value, _)| value)
     }
 
     /// `setsockopt`, for options other than those of [`Self::connect_list`]: returns the result.

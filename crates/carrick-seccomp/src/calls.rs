@@ -9,8 +9,8 @@ use std::time::Duration;
 use carrick_client::proxy::{self, ProxySocket, Received, SetupState, StartedSetup};
 use carrick_sockets::ancillary::write_control;
 use carrick_sockets::linux::{
-    IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX, SCTP_SOCKOPT_CONNECTX_OLD, SCTP_SOCKOPT_CONNECTX3,
-    SCTP_SOCKOPT_PEELOFF, SCTP_SOCKOPT_PEELOFF_FLAGS, write_address,
+    IPPROTO_SCTP, OptionInput, SCTP_SOCKOPT_CONNECTX, SCTP_SOCKOPT_CONNECTX_OLD,
+    SCTP_SOCKOPT_CONNECTX3, SCTP_SOCKOPT_PEELOFF, SCTP_SOCKOPT_PEELOFF_FLAGS, write_address,
 };
 use rustix::io::Errno;
 use rustix::process::{Signal, pidfd_send_signal};
@@ -24,8 +24,10 @@ use crate::supervisor::Supervisor;
 const MAX_RECEIVED: usize = 4 << 20;
 /// Limit of a message to send in bytes, beyond that of any socket.
 const MAX_SENT: usize = 64 << 20;
-/// Limit of addresses, ancillary data and options in bytes.
+/// Limit of ancillary data, options and lists of addresses in bytes.
 const MAX_VALUE: usize = 1 << 16;
+/// Limit of an address in bytes: `struct sockaddr_storage`.
+const MAX_ADDRESS: u32 = 128;
 /// Limit of the messages of one call (`UIO_MAXIOV`).
 const MAX_MESSAGES: usize = 1024;
 /// Size of `struct msghdr` in bytes.
@@ -263,7 +265,7 @@ impl Supervisor {
                 receive(caller, socket, &one_part(a1, a2), 0, false).map(|got| size(got.len))
             }
             libc::SYS_readv => {
-                let parts = caller.parts(a1, a2)?;
+                let parts = caller.parts(a1, a2, Errno::INVAL)?;
                 receive(caller, socket, &parts, 0, false).map(|received| size(received.len))
             }
             libc::SYS_recvfrom => {
@@ -275,28 +277,40 @@ impl Supervisor {
             }
             libc::SYS_preadv2 => {
                 let flags = proxy::transfer_flags(a3 as i64, int(5))?;
-                let parts = caller.parts(a1, a2)?;
+                let parts = caller.parts(a1, a2, Errno::INVAL)?;
                 receive(caller, socket, &parts, flags, false).map(|received| size(received.len))
             }
             libc::SYS_pwritev2 => {
                 let flags = proxy::transfer_flags(a3 as i64, int(5))?;
-                send(caller, socket, &caller.parts(a1, a2)?, [&[], &[]], flags)
+                send(
+                    caller,
+                    socket,
+                    &caller.parts(a1, a2, Errno::INVAL)?,
+                    [&[], &[]],
+                    flags,
+                )
             }
             libc::SYS_recvmsg => receive_message(caller, socket, a1, int(2)).map(size),
             libc::SYS_recvmmsg => receive_messages(caller, socket),
             libc::SYS_write => send(caller, socket, &one_part(a1, a2), [&[], &[]], 0),
-            libc::SYS_writev => send(caller, socket, &caller.parts(a1, a2)?, [&[], &[]], 0),
+            libc::SYS_writev => send(
+                caller,
+                socket,
+                &caller.parts(a1, a2, Errno::INVAL)?,
+                [&[], &[]],
+                0,
+            ),
             libc::SYS_sendto => {
-                let address = value(caller, a4, if a4 == 0 { 0 } else { a5 })?;
+                let address = read_address(caller, a4, if a4 == 0 { 0 } else { a5 })?;
                 send(caller, socket, &one_part(a1, a2), [&address, &[]], int(3))
             }
             libc::SYS_sendmsg => send_message(caller, socket, a1, int(2)),
             libc::SYS_sendmmsg => send_messages(caller, socket),
-            libc::SYS_bind => done(socket.bind(&value(caller, a1, a2)?)),
+            libc::SYS_bind => done(socket.bind(&read_address(caller, a1, a2)?)),
             libc::SYS_listen => done(socket.listen(int(1))),
             libc::SYS_shutdown => done(socket.shutdown(int(1))),
             libc::SYS_connect => {
-                let address = value(caller, a1, a2)?;
+                let address = read_address(caller, a1, a2)?;
                 let started = socket.connect(&address)?;
                 self.set_up(caller, started, 0)
             }
@@ -387,8 +401,11 @@ impl Supervisor {
     fn option(&self, caller: &Caller<'_>, socket: &ProxySocket<'_>) -> Result<Attempt, Errno> {
         let [_, _, _, buffer, len, _] = caller.notification.arguments;
         let (level, name) = (caller.notification.int(1), caller.notification.int(2));
-        let space = caller.read_word(len)?;
-        let content = value(caller, buffer, u64::from(space).min(MAX_VALUE as u64))?;
+        let space = i32::try_from(caller.read_word(len)?).map_err(|_| Errno::INVAL)?;
+        let space = (space as usize).min(MAX_VALUE);
+        // What the option does not read stays in the program.
+        let given = space.min(OptionInput::of(level, name).end());
+        let content = caller.read(buffer, given)?;
         match (level, name) {
             (IPPROTO_SCTP, SCTP_SOCKOPT_PEELOFF | SCTP_SOCKOPT_PEELOFF_FLAGS) => {
                 // Without a number the association stays on its socket.
@@ -414,14 +431,19 @@ impl Supervisor {
                 caller.put(&started.association.to_ne_bytes(), buffer, len)?;
                 self.set_up(caller, started, 0)
             }
-            _ => done(caller.put(&socket.option(level, name, &content)?, buffer, len)),
+            _ => done(caller.put(&socket.option(level, name, &content, space)?, buffer, len)),
         }
     }
 
     fn set_option(&self, caller: &Caller<'_>, socket: &ProxySocket<'_>) -> Result<Attempt, Errno> {
         let [_, _, _, buffer, len, _] = caller.notification.arguments;
         let (level, name) = (caller.notification.int(1), caller.notification.int(2));
-        let content = value(caller, buffer, u64::from(len as u32))?;
+        let len = usize::try_from(len as i32).map_err(|_| Errno::INVAL)?;
+        // Longer values are refused, if they are those of the program.
+        let content = caller.read(buffer, len.min(MAX_VALUE))?;
+        if len > MAX_VALUE {
+            return Err(Errno::INVAL);
+        }
         let is_list = level == IPPROTO_SCTP
             && matches!(name, SCTP_SOCKOPT_CONNECTX | SCTP_SOCKOPT_CONNECTX_OLD);
         if is_list {
@@ -437,10 +459,12 @@ impl Supervisor {
     }
 }
 
-/// Reads an address, ancillary data or an option.
-fn value(caller: &Caller<'_>, address: u64, len: u64) -> Result<Vec<u8>, Errno> {
-    let len = usize::try_from(len).ok().filter(|len| *len <= MAX_VALUE);
-    caller.read(address, len.ok_or(Errno::INVAL)?)
+/// Reads an address of at most [`MAX_ADDRESS`] bytes.
+fn read_address(caller: &Caller<'_>, pointer: u64, len: u64) -> Result<Vec<u8>, Errno> {
+    match len as u32 {
+        len @ 0..=MAX_ADDRESS => caller.read(pointer, len as usize),
+        _ => Err(Errno::INVAL),
+    }
 }
 
 fn total(parts: &[Part]) -> usize {
@@ -472,7 +496,7 @@ fn receive_message(
     flags: c_int,
 ) -> Result<usize, Errno> {
     let header = caller.read(address, MSGHDR)?;
-    let parts = caller.parts(long(&header, 16), long(&header, 24))?;
+    let parts = caller.parts(long(&header, 16), long(&header, 24), Errno::MSGSIZE)?;
     let received = receive(caller, socket, &parts, flags, true)?;
     let (name, name_space) = (long(&header, 0), word(&header, 8) as usize);
     let (control, control_space) = (long(&header, 32), long(&header, 40) as usize);
@@ -573,9 +597,13 @@ fn send_message(
     flags: c_int,
 ) -> Result<Attempt, Errno> {
     let header = caller.read(address, MSGHDR)?;
-    let parts = caller.parts(long(&header, 16), long(&header, 24))?;
-    let field = |pointer: u64, len: u64| value(caller, pointer, if pointer == 0 { 0 } else { len });
-    let name = field(long(&header, 0), word(&header, 8).into())?;
-    let control = field(long(&header, 32), long(&header, 40))?;
+    let parts = caller.parts(long(&header, 16), long(&header, 24), Errno::MSGSIZE)?;
+    let name = match long(&header, 0) {
+        0 => Vec::new(),
+        name => read_address(caller, name, word(&header, 8).into())?,
+    };
+    let control_len = usize::try_from(long(&header, 40)).ok();
+    let control_len = control_len.filter(|len| *len <= MAX_VALUE);
+    let control = caller.read(long(&header, 32), control_len.ok_or(Errno::NOBUFS)?)?;
     send(caller, socket, &parts, [&name, &control], flags)
 }

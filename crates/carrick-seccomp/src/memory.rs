@@ -118,20 +118,15 @@ impl Caller<'_> {
 
     /// Writes a value, truncated to the size of the program's buffer, and its full size.
     pub(crate) fn put(&self, value: &[u8], buffer: u64, len: u64) -> Result<(), Errno> {
-        if len == 0 {
-            return Ok(());
-        }
-        let space = self.read_word(len)? as usize;
-        if buffer != 0 {
-            self.write(buffer, &value[..value.len().min(space)])?;
-        }
+        let space = i32::try_from(self.read_word(len)?).map_err(|_| Errno::INVAL)?;
+        self.write(buffer, &value[..value.len().min(space as usize)])?;
         self.write(len, &(value.len() as u32).to_ne_bytes())
     }
 
-    /// Reads a list of parts (`struct iovec`).
-    pub(crate) fn parts(&self, list: u64, count: u64) -> Result<Vec<Part>, Errno> {
+    /// Reads a list of parts (`struct iovec`); `many` is the error of a list that is too long.
+    pub(crate) fn parts(&self, list: u64, count: u64, many: Errno) -> Result<Vec<Part>, Errno> {
         if count > MAX_PARTS {
-            return Err(Errno::MSGSIZE);
+            return Err(many);
         }
         let bytes = self.read(list, count as usize * IOVEC)?;
         let parts = bytes
