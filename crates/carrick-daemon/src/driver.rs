@@ -18,6 +18,7 @@ use carrick_proto::{JoinedTransmits, Time};
 use carrick_sockets::{AssocId, SocketId, Sockets};
 use rustix::event::epoll;
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use rustix::process::{Resource, getrlimit};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -44,8 +45,8 @@ const ALL_PORTS: u16 = 0;
 /// Pause after a lack of file descriptors.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 /// File descriptors that are left to captures, requests and the network, besides those of a message with as many as
-/// possible attached, or a quarter of the limit.
-const RESERVE: usize = 8;
+/// possible attached, or a 32nd of the limit.
+const RESERVE: usize = 6;
 /// Limit of the lines that programs of one user cause.
 const PER_USER: LineRate = LineRate {
     burst: 20,
@@ -68,6 +69,8 @@ pub(crate) struct Token(pub(crate) u64);
 pub(crate) struct UserResources {
     pub(crate) clients: usize,
     pub(crate) descriptors: usize,
+    /// Programs' ends that are open without a descriptor.
+    pub(crate) departed: usize,
 }
 
 /// Task of the daemon: owns the sockets, clients and descriptors.
@@ -98,8 +101,11 @@ pub(crate) struct Driver {
     pub(crate) ready_clients: Turns,
     /// Closes files of programs.
     pub(crate) closers: Closers,
-    /// An epoll instance with the programs' ends of pairs: those that are closed are no longer in it.
+    /// An epoll instance with the programs' ends of pairs by their cookies: those that are closed are no longer in it.
     pub(crate) open_ends: OwnedFd,
+    /// Cookies and users of programs' ends without a descriptor, until the next check, or as long as they are open: the
+    /// program has shut the pair down by itself, or the daemon has replaced it.
+    pub(crate) departed: BTreeMap<u64, u32>,
     /// Descriptors whose association has ended, until the program closes them.
     pub(crate) ended: BTreeSet<Token>,
     /// Programs may have closed some of these since they were checked.
@@ -189,6 +195,7 @@ impl Driver {
             ready_clients: Turns::default(),
             closers,
             open_ends: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            departed: BTreeMap::new(),
             ended: BTreeSet::new(),
             ended_changed: false,
             users: BTreeMap::new(),
@@ -244,10 +251,17 @@ impl Driver {
 
     /// Checks that a user may have another descriptor.
     pub(crate) fn check_descriptors(&self, uid: u32) -> rustix::io::Result<()> {
-        let count = self.users.get(&uid).map_or(0, |usage| usage.descriptors);
-        let is_within = count < self.config.limits.descriptors;
+        let usage = self.users.get(&uid).copied().unwrap_or_default();
+        let is_within = usage.descriptors + usage.departed < self.config.limits.descriptors;
         is_within.then_some(()).ok_or(Errno::MFILE)?;
         self.check_share(uid)
+    }
+
+    /// Checks that a user may replace the pair of a descriptor: programs may keep the old one open.
+    pub(crate) fn check_departed(&self, uid: u32) -> rustix::io::Result<()> {
+        let departed = self.users.get(&uid).map_or(0, |usage| usage.departed);
+        let is_within = departed < self.config.limits.descriptors;
+        is_within.then_some(()).ok_or(Errno::MFILE)
     }
 
     /// Checks that a user may have another descriptor or connection: as many as the process has left for all
@@ -270,7 +284,7 @@ impl Driver {
     pub(crate) fn free_descriptors(&self) -> usize {
         let limit = getrlimit(Resource::Nofile).current;
         let limit = limit.map_or(usize::MAX, |limit| limit as usize);
-        let reserve = RESERVE + MAX_ATTACHED.min(limit / 4);
+        let reserve = RESERVE + MAX_ATTACHED.min(limit / 32);
         let files = self.own_files + self.program_files() + self.closers.total();
         limit.saturating_sub(reserve + files)
     }
@@ -307,10 +321,10 @@ impl Driver {
         epoll::add(&self.epoll, fd, data, flags(false))
     }
 
-    /// Keeps the program's end of a pair in [`Self::open_ends`] until it is closed, with its token.
-    pub(crate) fn watch_end(&self, theirs: impl AsFd, token: Token) -> rustix::io::Result<()> {
+    /// Keeps the program's end of a pair in [`Self::open_ends`] until it is closed.
+    pub(crate) fn watch_end(&self, theirs: impl AsFd) -> rustix::io::Result<()> {
         // The end reports a hang-up without being asked for.
-        let data = epoll::EventData::new_u64(token.0);
+        let data = epoll::EventData::new_u64(sockopt::socket_cookie(&theirs)?);
         epoll::add(&self.open_ends, theirs, data, epoll::EventFlags::empty())
     }
 

@@ -26,7 +26,7 @@ const SOON: Duration = Duration::from_millis(100);
 impl Driver {
     /// Schedules the next check for closed descriptors, if any has ended.
     pub(crate) fn schedule_check(&mut self, now: Time) {
-        if self.next_check.is_none() && !self.ended.is_empty() {
+        if self.next_check.is_none() && !(self.ended.is_empty() && self.departed.is_empty()) {
             self.next_check = Some(now + INTERVAL);
         }
     }
@@ -94,23 +94,47 @@ impl Driver {
     pub(crate) fn check_ended(&mut self, now: Time) {
         self.next_check = None;
         self.ended_changed = false;
-        // Those that have hung up are among the descriptors.
-        let mut open = Vec::with_capacity(self.descriptors.len() + 1);
-        let at_once = Timespec::default();
-        let read = epoll::wait(&self.open_ends, spare_capacity(&mut open), Some(&at_once));
-        if read.is_ok() && open.len() <= self.descriptors.len() {
-            let open: BTreeSet<u64> = open.iter().map(|event| event.data.u64()).collect();
+        if let Some(open) = self.open_ends() {
             for token in self.ended.clone() {
-                if open.contains(&token.0) {
+                let is_open = |descriptor: &Descriptor| open.contains(&descriptor.cookie);
+                if self.descriptors.get(&token).is_none_or(is_open) {
                     continue;
                 }
                 if let Some(descriptor) = self.descriptors.remove(&token) {
                     // A socket that the daemon has broken off is closed already.
                     let _ = self.sockets.close(now, descriptor.socket);
-                    self.forget(token, descriptor);
+                    self.forget(now, token, descriptor);
                 }
             }
+            self.count_departed(&open);
         }
         self.schedule_check(now);
+    }
+
+    /// Returns the cookies of the programs' ends that are open and have hung up; `None` if the system does not report them.
+    fn open_ends(&self) -> Option<BTreeSet<u64>> {
+        let mut room = self.descriptors.len() + self.departed.len() + EVENTS;
+        loop {
+            let mut open: Vec<epoll::Event> = Vec::with_capacity(room);
+            let at_once = Timespec::default();
+            epoll::wait(&self.open_ends, spare_capacity(&mut open), Some(&at_once)).ok()?;
+            if open.len() < room {
+                return Some(open.iter().map(|event| event.data.u64()).collect());
+            }
+            room *= 2;
+        }
+    }
+
+    /// Counts the ends among those that descriptors have left which programs keep open as descriptors of their users.
+    fn count_departed(&mut self, open: &BTreeSet<u64>) {
+        self.departed.retain(|cookie, _| open.contains(cookie));
+        for usage in self.users.values_mut() {
+            usage.departed = 0;
+        }
+        for uid in self.departed.values() {
+            if let Some(usage) = self.users.get_mut(uid) {
+                usage.departed += 1;
+            }
+        }
     }
 }

@@ -376,6 +376,8 @@ impl Driver {
         }
         let renewed = renewed.map(|(end, theirs)| {
             self.by_cookie.remove(&descriptor.cookie);
+            self.departed.insert(descriptor.cookie, descriptor.uid);
+            self.schedule_check(now);
             if let Some(ours) = descriptor.ours.take() {
                 self.closers.close_pair(descriptor.uid, ours);
             }
@@ -401,8 +403,9 @@ impl Driver {
 
     /// Opens another pair for a descriptor whose set-up has failed.
     fn open_renewed(&self, token: Token, uid: u32) -> Result<(DaemonEnd, OwnedFd), Errno> {
-        let opened = pair().and_then(|(end, theirs)| {
-            self.watch_end(&theirs, token)?;
+        let opened = self.check_departed(uid).and_then(|()| pair());
+        let opened = opened.and_then(|(end, theirs)| {
+            self.watch_end(&theirs)?;
             self.watch_as(&end.ours, token)?;
             Ok((end, theirs))
         });

@@ -73,6 +73,7 @@ impl Driver {
     /// `EMFILE` at the user's limit, or without a free file descriptor.
     pub(crate) fn open_pair(&mut self, owner: (u32, i32)) -> Result<SocketPair, Errno> {
         let (token, end, theirs) = self.open_watched(owner.0, pair, |end| &end.ours)?;
+        self.watch_end(&theirs).map_err(|_| Errno::EMFILE)?;
         Ok(SocketPair {
             token,
             end,
@@ -92,11 +93,7 @@ impl Driver {
         ours: impl FnOnce(&E) -> &OwnedFd,
     ) -> Result<(Token, E, OwnedFd), Errno> {
         let opened = self.check_descriptors(uid).and_then(|()| pair());
-        let opened = opened.and_then(|(end, theirs)| {
-            let token = self.watch(ours(&end))?;
-            self.watch_end(&theirs, token)?;
-            Ok((token, end, theirs))
-        });
+        let opened = opened.and_then(|(end, theirs)| Ok((self.watch(ours(&end))?, end, theirs)));
         opened.map_err(|error| {
             self.record_failure(&format!("cannot open a socket of user {uid}"), error);
             Errno::EMFILE
@@ -126,11 +123,13 @@ impl Driver {
     }
 
     /// Removes a descriptor whose socket is closed.
-    pub(crate) fn forget(&mut self, token: Token, mut descriptor: Descriptor) {
+    pub(crate) fn forget(&mut self, now: Time, token: Token, mut descriptor: Descriptor) {
         self.by_cookie.remove(&descriptor.cookie);
         self.by_socket.remove(&descriptor.socket);
         self.ended.remove(&token);
         self.ready.remove(&token);
+        self.departed.insert(descriptor.cookie, descriptor.uid);
+        self.schedule_check(now);
         if let Some(usage) = self.users.get_mut(&descriptor.uid) {
             usage.descriptors -= 1;
         }
@@ -150,7 +149,7 @@ impl Driver {
         if self.serve_one(now, token, &mut descriptor) {
             self.descriptors.insert(token, descriptor);
         } else {
-            self.forget(token, descriptor);
+            self.forget(now, token, descriptor);
         }
     }
 

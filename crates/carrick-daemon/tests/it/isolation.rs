@@ -156,7 +156,7 @@ async fn a_user_with_blocked_files_delays_itself() {
                     let connection = client(&path);
                     let (file, peer) = lingering();
                     let mut files = vec![file];
-                    files.extend((1..MAX_ATTACHED).map(|_| connection.try_clone().unwrap()));
+                    files.extend((1..8).map(|_| connection.try_clone().unwrap()));
                     // Refused at last.
                     let _ = pass(&connection, &Request::Describe.encode().0, files);
                     peers.push(peer);

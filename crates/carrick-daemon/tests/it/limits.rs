@@ -58,6 +58,33 @@ async fn the_descriptors_of_a_user_are_limited() {
     .await;
 }
 
+/// A program may keep a pair that the daemon takes for closed.
+#[tokio::test]
+async fn pairs_that_are_kept_open_count() {
+    let mut config = config("departed");
+    config.limits.descriptors = 3;
+    serve(config, |path| {
+        let client = client(&path);
+        let mut kept = Vec::new();
+        let refused = loop {
+            match ask(&client, &STREAM, None) {
+                (0, Some(pair)) if kept.len() < 2000 => {
+                    rustix::net::shutdown(&pair, rustix::net::Shutdown::Both).unwrap();
+                    kept.push(pair);
+                }
+                (error, _) => break error,
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert_eq!(refused, 24, "EMFILE");
+        kept.clear();
+        while ask(&client, &STREAM, None).0 != 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    })
+    .await;
+}
+
 /// Accepted associations and branches are descriptors as well.
 #[tokio::test]
 async fn associations_wait_for_descriptors_in_the_backlog() {
