@@ -97,20 +97,21 @@ impl<S: Ord + Clone> LogLimits<S> {
 
     /// Returns whether a line of this source is to be logged. Counts it if not.
     pub fn admit(&mut self, now: Duration, source: &S) -> bool {
-        let is_full = |limits: &Self| {
-            limits.sources.len() >= MAX_SOURCES && !limits.sources.contains_key(source)
-        };
-        if is_full(self) && self.next_search <= now {
+        let is_known = self.sources.contains_key(source);
+        if !is_known && self.sources.len() >= MAX_SOURCES && self.next_search <= now {
             self.forget_idle(now);
         }
-        let has_entry = !is_full(self);
+        let has_room = self
+            .in_total
+            .is_none_or(|rate| self.total.has_room(rate, now));
+        // A line that is suppressed for the total takes no place in the table.
+        let has_entry = is_known || has_room && self.sources.len() < MAX_SOURCES;
         let lines = if has_entry {
             self.sources.entry(source.clone()).or_default()
         } else {
             &mut self.others
         };
-        let has_room = |rate| self.total.has_room(rate, now);
-        if lines.used.has_room(self.per_source, now) && self.in_total.is_none_or(has_room) {
+        if has_room && lines.used.has_room(self.per_source, now) {
             lines.used.charge(self.per_source, now);
             if let Some(rate) = self.in_total {
                 self.total.charge(rate, now);
@@ -237,7 +238,7 @@ mod tests {
         let lines: u32 = (0..50)
             .map(|source| admitted(&mut limits, at(1), source, 20))
             .sum();
-        assert_eq!(lines, 100);
+        assert_eq!((lines, limits.sources.len()), (100, 5));
         assert_eq!(admitted(&mut limits, at(4), 99, 20), 3);
     }
 

@@ -176,7 +176,7 @@ impl Audit {
         AuditCounts {
             failures,
             lost: self.lost + lost_at_end,
-            suppressed: self.limits.suppressed,
+            suppressed: self.limits.suppressed(),
         }
     }
 
@@ -192,7 +192,8 @@ impl Audit {
             return;
         }
         let source = |session| origin(session).and_then(|(_, source)| source);
-        if EventCategory::of(event, source).is_some_and(|kind| !self.limits.admits(at.time, kind)) {
+        if EventCategory::of(event, source).is_some_and(|kind| !self.limits.admits(at.time, &kind))
+        {
             return;
         }
         let peer = |session| origin(session).map(|(peer, _)| peer);
