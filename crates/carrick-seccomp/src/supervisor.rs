@@ -21,7 +21,7 @@ use crate::calls::CallOutcome;
 use crate::filter::filter;
 use crate::kernel::{self, Listener, Notification, Unsupported};
 use crate::memory::{Caller, can_duplicate, duplicate};
-use crate::range::{NEEDED_LIMIT, RANGES};
+use crate::range::{self, NEEDED_LIMIT};
 use crate::waiting::WaitingCalls;
 
 /// Threads that receive notifications.
@@ -31,8 +31,8 @@ const RECEIVERS: usize = 2;
 pub(crate) struct Supervisor {
     pub(crate) listener: Listener,
     pub(crate) known: KnownSockets,
-    /// Held while a free number is searched and used.
-    numbers: Mutex<()>,
+    /// Last number of the second range that was used; held while a free number is searched and used.
+    numbers: Mutex<u32>,
     waiting: WaitingCalls,
 }
 
@@ -67,7 +67,7 @@ pub fn spawn(command: &mut Command, daemon: &Path) -> io::Result<Supervised> {
     let supervisor: &'static Supervisor = Box::leak(Box::new(Supervisor {
         listener,
         known: KnownSockets::default(),
-        numbers: Mutex::new(()),
+        numbers: Mutex::new(0),
         waiting,
     }));
     for _ in 0..RECEIVERS {
@@ -193,16 +193,18 @@ impl Supervisor {
         let handle = caller.handle()?;
         // No other call of the supervisor adds a descriptor at this number. The program itself only gets
         // a number of these where it has used all below.
-        let held = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let is_free = |number: &u32| {
             *number >= lowest && matches!(duplicate(&handle, *number as i32), Err(Errno::BADF))
         };
-        let free = RANGES.into_iter().flatten().find(is_free);
+        let free = range::behind(*held).find(is_free);
         let limit = caller.file_limit();
         let number = free.filter(|number| limit.is_none_or(|limit| u64::from(*number) < limit));
+        let number = number.ok_or(Errno::MFILE)?;
+        *held = number;
         Ok(ReservedNumber {
             listener: &self.listener,
-            number: number.ok_or(Errno::MFILE)?,
+            number,
             _held: held,
         })
     }
@@ -212,7 +214,7 @@ impl Supervisor {
 pub(crate) struct ReservedNumber<'a> {
     listener: &'a Listener,
     number: u32,
-    _held: MutexGuard<'a, ()>,
+    _held: MutexGuard<'a, u32>,
 }
 
 impl ReservedNumber<'_> {
