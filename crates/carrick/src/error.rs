@@ -75,19 +75,24 @@ pub enum BindError {
     },
     /// Another endpoint in this network namespace has the SCTP port on plain IP, with this address.
     #[error(
-        "SCTP port {port} of {address} is in use on plain IP: stop the program that uses it, or choose another SCTP port"
+        "SCTP port {port} of {address} is in use on plain IP by {holder}: stop it, or choose another SCTP port"
     )]
     SctpPortTaken {
         /// The address.
         address: IpAddr,
         /// The SCTP port.
         port: u16,
+        /// Process that holds the claim, or the name of the claim if the process is not visible. It need not be an SCTP
+        /// endpoint: any program can take the name.
+        holder: String,
     },
-    /// A daemon of this network namespace has all SCTP ports of this address on plain IP.
+    /// Another program of this network namespace, usually a daemon, has all SCTP ports of this address on plain IP.
     #[error(
-        "a daemon uses all SCTP ports of {address} on plain IP: stop the daemon, or use another address or UDP"
+        "all SCTP ports of {address} are in use on plain IP by {holder}: stop it, or use another address or UDP"
     )]
     SctpTaken {
+        /// Process that holds the claim, as for [`Self::SctpPortTaken`].
+        holder: String,
         /// The address.
         address: IpAddr,
     },

@@ -11,8 +11,8 @@
 //! - port 0 with an address, on plain IP: a program that has all ports, which endpoints and such
 //!   programs cannot share.
 //!
-//! Any program of the network namespace can take such a name, as it can take a UDP port. The ports of
-//! other SCTP implementations on plain IP are not seen.
+//! Any program of the network namespace can take such a name, as it can take a UDP port; the error names its process. The
+//! ports of other SCTP implementations on plain IP are not seen.
 
 use std::io;
 use std::net::IpAddr;
@@ -169,11 +169,53 @@ impl PortClaim {
 
 /// Error of a claim that exists.
 fn taken(address: IpAddr, port: u16) -> BindError {
+    let holder = holder(&address_name(port, address));
     if port == ALL_PORTS {
-        BindError::SctpTaken { address }
+        BindError::SctpTaken { address, holder }
     } else {
-        BindError::SctpPortTaken { address, port }
+        BindError::SctpPortTaken {
+            address,
+            port,
+            holder,
+        }
     }
+}
+
+/// Returns the process that has a socket with this name, or the name.
+fn holder(name: &str) -> String {
+    let process = process_with(name).map(|(id, command)| format!("process {id} ({command})"));
+    process.unwrap_or_else(|| format!("a program with the Unix socket @{name} (ss -xap)"))
+}
+
+/// Returns the first process with a socket of this name, and its command, as far as this process may see them.
+#[cfg(target_os = "linux")]
+fn process_with(name: &str) -> Option<(u32, String)> {
+    let table = std::fs::read_to_string("/proc/thread-self/net/unix").ok()?;
+    let line = table.lines().find(|line| {
+        line.rsplit_once(" @")
+            .is_some_and(|(_, found)| found == name)
+    })?;
+    let socket = format!("socket:[{}]", line.split_whitespace().nth(6)?);
+    let has_socket = |directory: &std::path::Path| {
+        let files = std::fs::read_dir(directory.join("fd"))
+            .into_iter()
+            .flatten();
+        let mut targets = files.flatten().map(|file| std::fs::read_link(file.path()));
+        targets.any(|target| target.is_ok_and(|target| target.as_os_str() == socket.as_str()))
+    };
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    processes.map(|entry| entry.path()).find_map(|directory| {
+        let id = directory.file_name()?.to_str()?.parse().ok()?;
+        let command = has_socket(&directory)
+            .then(|| std::fs::read_to_string(directory.join("comm")).unwrap_or_default())?;
+        Some((id, command.trim_end().escape_default().to_string()))
+    })
+}
+
+/// Other systems have no such names.
+#[cfg(not(target_os = "linux"))]
+fn process_with(_: &str) -> Option<(u32, String)> {
+    None
 }
 
 /// Returns the ports that are claimed with an address in the thread's network namespace, [`ALL_PORTS`]
@@ -291,7 +333,15 @@ mod tests {
         let port = first.port;
         let taken = |plain: &[IpAddr]| match PortClaim::fixed(port, plain) {
             Ok(_) => None,
-            Err(BindError::SctpPortTaken { address, port: p }) if p == port => Some(address),
+            Err(BindError::SctpPortTaken {
+                address,
+                port: p,
+                holder,
+            }) if p == port => {
+                let own = format!("process {} (", std::process::id());
+                assert!(holder.starts_with(&own), "{holder}");
+                Some(address)
+            }
             Err(e) => panic!("{e}"),
         };
         assert_eq!(taken(&[c, b]), Some(b));
@@ -319,12 +369,11 @@ mod tests {
         let endpoint = PortClaim::choose(&[a], random).unwrap();
         let port = endpoint.port;
         let refused = PortClaim::all_ports(&[b, a]).unwrap_err();
-        let is_port = matches!(refused, BindError::SctpPortTaken { address, port: p } if (address, p) == (a, port));
+        let is_port = matches!(refused, BindError::SctpPortTaken { address, port: p, .. } if (address, p) == (a, port));
         assert!(is_port, "{refused}");
         drop(endpoint);
         let mut all = PortClaim::all_ports(&[b, a]).unwrap();
-        let is_all =
-            |error: BindError| matches!(error, BindError::SctpTaken { address } if address == a);
+        let is_all = |error: BindError| matches!(error, BindError::SctpTaken { address, .. } if address == a);
         assert!(is_all(PortClaim::all_ports(&[a]).unwrap_err()));
         assert!(is_all(PortClaim::fixed(port, &[a]).unwrap_err()));
         assert!(is_all(PortClaim::choose(&[a], random).unwrap_err()));

@@ -51,7 +51,7 @@ async fn a_second_endpoint_on_plain_ip_is_refused() {
     };
     let first = first.unwrap();
     let refused = |config: Config| match Endpoint::bind(config.port(5000)) {
-        Err(BindError::SctpPortTaken { address, port }) => (address, port) == (one, 5000),
+        Err(BindError::SctpPortTaken { address, port, .. }) => (address, port) == (one, 5000),
         Err(error) => panic!("{error}"),
         Ok(_) => false,
     };
@@ -195,11 +195,12 @@ async fn all_ports_of_an_address_belong_to_one_program() {
     };
     let endpoint = endpoint.unwrap();
     let error = all(&[two, one]).unwrap_err();
-    let found = matches!(error, BindError::SctpPortTaken { address, port: 5000 } if address == one);
+    let found =
+        matches!(error, BindError::SctpPortTaken { address, port: 5000, .. } if address == one);
     assert!(found, "{error}");
     let network = all(&[two]).unwrap();
     let refused = |error: BindError| {
-        let found = matches!(error, BindError::SctpTaken { address } if address == two);
+        let found = matches!(error, BindError::SctpTaken { address, .. } if address == two);
         assert!(found, "{error}");
     };
     refused(all(&[two]).unwrap_err());
