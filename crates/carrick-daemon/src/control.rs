@@ -148,6 +148,14 @@ impl Driver {
         }
     }
 
+    /// Closes the connections of all clients outside the task, which ends: their requests may have files.
+    pub(crate) fn close_clients(&mut self) {
+        for client in std::mem::take(&mut self.clients).into_values() {
+            let connection = [client.connection.into_raw_fd()];
+            self.closers.close(client.uid, connection);
+        }
+    }
+
     /// Closes files of a user outside the task.
     pub(crate) fn close_files(&mut self, uid: u32, files: impl IntoIterator<Item = RawFd>) {
         self.closers.close(uid, files);

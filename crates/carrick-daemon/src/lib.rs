@@ -550,6 +550,7 @@ impl Daemon {
             self.driver.poll(cx)
         })
         .await;
+        self.driver.close_clients();
         if let Some(mut server) = server {
             server.shutdown().await;
         }
