@@ -395,7 +395,7 @@ mod tests {
             .map(|line| line.trim_start_matches('#'))
             .collect();
         let all = Settings::parse(&uncommented.join("\n")).unwrap();
-        assert_eq!(uncommented.len(), 48, "{uncommented:#?}");
+        assert_eq!(uncommented.len(), 49, "{uncommented:#?}");
         let mut config = Config::new(carrick::Transport::Raw);
         all.limits.apply(&mut config);
         config.association = SocketsConfig::for_programs(all.defaults.base());

@@ -535,7 +535,7 @@ fn all_names_of_errors_are_known() {
         );
     }
     let error = Script::parse("+0 close(7) = -1 ENOPE").expect_err("a syntax error");
-    assert_eq!(error.to_string(), "1:17: unknown error ENOPE");
+    assert_eq!(error.to_string(), "1:18: unknown error ENOPE");
 }
 
 #[test]
