@@ -214,10 +214,11 @@ sockets_probe() {
     python3 interop/sockets/run.py --supervised
 }
 
-# Programs of Debian and PyPI on Carrick's sockets, and the same programs with Linux on one side.
+# Programs of Debian and PyPI on Carrick's sockets, and the same programs with Linux on one side; servers at the end of
+# their daemon.
 programs() {
   built && interop/install.sh --programs && make -C interop >/dev/null && interop/programs/openssl.sh target/interop/dtls &&
-    python3 interop/programs/run.py && python3 interop/programs/kernel.py
+    python3 interop/programs/run.py && python3 interop/programs/kernel.py && python3 interop/programs/ends.py
 }
 
 # M3UA, M2PA and SUA of other projects: programs of Debian and Go, and crates.

@@ -9,6 +9,7 @@ Exit status 0: all ended, or continued, as docs/sockets.md has it; 1: not; 3: so
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import socket
@@ -35,26 +36,58 @@ class Failed(Exception):
     """A program did something else than expected; the text describes it."""
 
 
-class Place:
+class Program:
+    """A program, with its output in a file: a successor of the daemon writes there as well."""
+
+    def __init__(self, path, command):
+        self.path = path
+        with open(path, "wb") as log:
+            self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
+
+    def output(self):
+        with open(self.path, encoding="utf-8", errors="replace") as log:
+            return log.read()
+
+    def wait_for_output(self, pattern):
+        """Waits until the output has a match, and returns it."""
+        limit = time.monotonic() + TIME_LIMIT
+        while not (found := re.search(pattern, self.output())):
+            if self.process.poll() is not None and not re.search(pattern, self.output()):
+                raise Failed(f"{self.process.args} ended without {pattern!r}: {self.output()}")
+            if time.monotonic() > limit:
+                raise Failed(f"{self.process.args} did not print {pattern!r} within {TIME_LIMIT} s: {self.output()}")
+            time.sleep(0.02)
+        return found
+
+    def status(self):
+        """Waits until the program ends, and returns its exit status."""
+        try:
+            return self.process.wait(TIME_LIMIT)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"{self.process.args} has not ended within {TIME_LIMIT} s: {self.output()}") from None
+
+
+class DaemonHost:
     """A directory with a daemon's control socket and the programs of a case."""
 
     def __init__(self, carrick, directory):
         self.carrick = carrick
+        self.directory = directory
         self.socket = os.path.join(directory, "socket")
         self.programs = []
+        self.successor = None
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
             free.bind(("127.0.0.1", 0))
             self.udp_port = str(free.getsockname()[1])
 
     def start(self, *command):
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        program = subprocess.Popen([self.carrick, *command], text=True, **pipes)
-        self.programs.append(program)
-        return program
+        path = os.path.join(self.directory, f"{len(self.programs)}.log")
+        self.programs.append(Program(path, [self.carrick, *command]))
+        return self.programs[-1]
 
     def daemon(self):
         daemon = self.start("daemon", "--socket", self.socket, "--udp-port", self.udp_port, "--bind", "127.0.0.1")
-        line_with(daemon, "serving")
+        daemon.wait_for_output("serving")
         return daemon
 
     def run(self, options, command):
@@ -62,7 +95,7 @@ class Place:
 
     def server(self, options, command):
         server = self.run(options, [*command, str(PORT)])
-        line_with(server, "listening")
+        server.wait_for_output("listening")
         return server
 
     def client(self):
@@ -71,89 +104,74 @@ class Place:
         return client
 
     def end(self):
+        if self.successor:
+            os.kill(self.successor, signal.SIGTERM)
         for program in self.programs:
-            if program.poll() is None:
-                program.kill()
-            program.communicate()
-
-
-def line_with(program, words):
-    """Returns the next line of a program with these words."""
-    while line := program.stdout.readline():
-        if words in line:
-            return line
-    raise Failed(f"{' '.join(program.args)} ended with status {program.wait()}, without a line with {words!r}")
+            if program.process.poll() is None:
+                program.process.terminate()
+                program.status()
+            program.process.stdin.close()
 
 
 def echo(client, text):
-    client.stdin.write(f"{text}\n")
-    client.stdin.flush()
-    line_with(client, text)
+    client.process.stdin.write(f"{text}\n")
+    client.process.stdin.flush()
+    client.wait_for_output(text)
 
 
-def end_of(program):
-    """Returns the exit status of a program, and its output up to the end."""
-    try:
-        output, _ = program.communicate(timeout=TIME_LIMIT)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"{' '.join(program.args)} has not ended within {TIME_LIMIT} s") from None
-    return program.returncode, output
+def ends_by_itself(server):
+    """The server gets ECONNRESET from accept, and ends with its own status."""
+    status = server.status()
+    if status != 1 or "accept: connection reset by peer" not in server.output().lower():
+        raise Failed(f"the server ended with status {status}: {server.output()}")
 
 
-def ends_by_itself(place, server):
-    """The server gets ECONNRESET once from each call, and ends with its own status."""
-    status, output = end_of(server)
-    if status != 1 or "accept: connection reset by peer" not in output.lower():
-        raise Failed(f"the server ended with status {status}: {output}")
-
-
-def is_ended(place, server):
+def is_ended(server):
     """`carrick run` ends the server, unless it has ended by itself before."""
-    status, output = end_of(server)
+    status = server.status()
     if status not in [1, 128 + signal.SIGTERM]:
-        raise Failed(f"the server ended with status {status}: {output}")
+        raise Failed(f"the server ended with status {status}: {server.output()}")
 
 
-def killed(place, daemon, client, server, ends):
-    daemon.kill()
-    daemon.wait()
-    ends(place, server)
+def killed(host, daemon, client, server, ends):
+    daemon.process.kill()
+    daemon.status()
+    ends(server)
+    host.daemon()
 
 
-def restarted(place, daemon, client, server, ends):
-    daemon.terminate()
-    daemon.wait()
-    place.daemon()
-    ends(place, server)
+def restarted(host, daemon, client, server, ends):
+    daemon.process.terminate()
+    daemon.status()
+    host.daemon()
+    ends(server)
 
 
-def handed_over(place, daemon, client, server, ends):
-    daemon.send_signal(signal.SIGUSR2)
-    if end_of(daemon)[0] != 0:
-        raise Failed("the daemon did not hand over")
+def handed_over(host, daemon, client, server, ends):
+    daemon.process.send_signal(signal.SIGUSR2)
+    host.successor = int(daemon.wait_for_output(r"handed over to process (\d+)")[1])
+    daemon.status()
     # The association of before, and another one.
     echo(client, "second")
-    place.client()
-    if server.poll() is not None:
+    host.client()
+    if server.process.poll() is not None:
         raise Failed("the server ended")
 
 
 def case(carrick, command, event, options, ends):
     with tempfile.TemporaryDirectory() as directory:
-        place = Place(carrick, directory)
+        host = DaemonHost(carrick, directory)
         try:
-            daemon = place.daemon()
-            server = place.server(options, command)
-            client = place.client()
-            event(place, daemon, client, server, ends)
+            daemon = host.daemon()
+            server = host.server(options, command)
+            client = host.client()
+            event(host, daemon, client, server, ends)
             if event is not handed_over:
-                # The restarted server serves again.
-                if event is killed:
-                    place.daemon()
-                place.server(options, command)
-                place.client()
+                # A server that is started again serves.
+                host.server(options, command)
+                host.client()
         finally:
-            place.end()
+            host.end()
 
 
 def build(directory):

@@ -577,7 +577,7 @@ fn identity_by_number_alone_is_warned_of() {
 fn an_asp_that_is_not_active_yet_ends_with_asp_down() {
     let mut stp = Stp::start("early-end", FILE);
     // The gateway refuses ASP Active for the application server of another ASP.
-    let asp = stp.mtp("receive", "100", "3", &["--connect-timeout", "1h"]);
+    let asp = stp.mtp("receive", "100", "3", &["--connect-timeout", "60m"]);
     wait_for(&mut stp.running, "msc: ASP is up");
     asp.signal(Signal::SIGTERM);
     // ASP Down precedes the end of the association.
