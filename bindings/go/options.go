@@ -85,6 +85,19 @@ func storageOf(addr netip.Addr, port uint16) storage {
 	return bytes
 }
 
+// peerAddress returns an address of the peer with its port: both together name a path.
+func (s *Socket) peerAddress(id AssocID, addr netip.Addr) storage {
+	if !addr.IsValid() {
+		return storage{}
+	}
+	var port uint16
+	// The option fails without an association.
+	if remote, err := s.RemoteAddrs(id); err == nil {
+		port = uint16(remote.Port)
+	}
+	return storageOf(addr, port)
+}
+
 func (a *storage) addr() netip.Addr {
 	address, _, _, err := sockaddr(a[:])
 	if err != nil {
@@ -364,7 +377,7 @@ func (p *peerAddrInfo) info() PeerAddrInfo {
 
 // PeerAddrInfo returns the state of the path to a peer address.
 func (s *Socket) PeerAddrInfo(id AssocID, addr netip.Addr) (PeerAddrInfo, error) {
-	p := peerAddrInfo{AssocID: id, Address: storageOf(addr, 0)}
+	p := peerAddrInfo{AssocID: id, Address: s.peerAddress(id, addr)}
 	err := s.getValue(OptGetPeerAddrInfo, &p)
 	return p.info(), s.opError("getsockopt", err)
 }
@@ -435,14 +448,14 @@ type peerAddrParams struct {
 // SetPeerAddrParams sets parameters of paths.
 func (s *Socket) SetPeerAddrParams(p PeerAddrParams) error {
 	return s.opError("setsockopt", s.setValue(OptPeerAddrParams, &peerAddrParams{
-		AssocID: p.AssocID, Address: storageOf(p.Addr, 0), HeartbeatInterval: p.HeartbeatInterval,
+		AssocID: p.AssocID, Address: s.peerAddress(p.AssocID, p.Addr), HeartbeatInterval: p.HeartbeatInterval,
 		PathMaxRetrans: p.PathMaxRetrans, PathMTU: p.PathMTU, SackDelay: p.SackDelay, Flags: p.Flags,
 	}))
 }
 
 // PeerAddrParams returns parameters of a path, or of all paths if addr is the zero value.
 func (s *Socket) PeerAddrParams(id AssocID, addr netip.Addr) (PeerAddrParams, error) {
-	p := peerAddrParams{AssocID: id, Address: storageOf(addr, 0)}
+	p := peerAddrParams{AssocID: id, Address: s.peerAddress(id, addr)}
 	err := s.getValue(OptPeerAddrParams, &p)
 	return PeerAddrParams{
 		p.AssocID, p.Address.addr(), p.HeartbeatInterval, p.PathMaxRetrans, p.PathMTU, p.SackDelay, p.Flags,
@@ -456,7 +469,7 @@ type primary struct {
 
 // SetPrimary selects the primary path by its peer address (RFC 6458, section 8.1.9).
 func (s *Socket) SetPrimary(id AssocID, addr netip.Addr) error {
-	return s.opError("setsockopt", s.setValue(OptPrimaryAddr, &primary{id, storageOf(addr, 0)}))
+	return s.opError("setsockopt", s.setValue(OptPrimaryAddr, &primary{id, s.peerAddress(id, addr)}))
 }
 
 // Primary returns the peer address of the primary path.
