@@ -2,7 +2,7 @@
 //! program has one check for each test; without a C compiler the tests pass with a message.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
@@ -354,22 +354,29 @@ fn a_daemon_without_file_descriptors_recovers() {
         "{line}"
     );
     drop(clients);
-    let (begin, mut tries) = (Instant::now(), 0);
+    // Refused while the daemon has not closed all their connections yet: without one for itself, without a descriptor
+    // for a socket, or without one for the socket of `accept`.
+    let refusals = [
+        "Protocol not supported",
+        "Too many open files",
+        "Connection reset by peer",
+    ];
+    let mut tries = 0;
     loop {
         let program = served.start_program(&[program.to_str().unwrap(), "echo"]);
         let finished = program.finish();
         if finished.code == Some(0) {
             break;
         }
-        // Refused while the daemon has not seen yet that the clients are gone.
-        let refused = finished.errors.contains("Protocol not supported");
-        let is_early = begin.elapsed() < Duration::from_secs(60);
-        assert!(refused && is_early, "{}", finished.errors);
+        let errors = finished.errors;
+        let is_refused = refusals.iter().any(|refusal| errors.contains(refusal));
+        assert!(is_refused && tries < 100, "{errors}");
         std::thread::sleep(Duration::from_millis(100));
         tries += 1;
     }
     let errors = served.end().errors;
-    assert!(errors.lines().count() < 20 + tries, "{errors}");
+    let warnings = errors.lines().filter(|line| line.contains(" warn "));
+    assert!(warnings.count() < 20 + tries, "{errors}");
 }
 
 #[test]
