@@ -419,9 +419,13 @@ impl StpCore {
                 }
                 EventKind::Sgp(SgpIndication::AspActive(key, context)) => {
                     self.update_destinations();
-                    self.report_exceptions(*key, *context);
+                    if self.is_asp(&event.peer, *key) {
+                        self.report_exceptions(*key, *context);
+                    }
                 }
-                EventKind::Sgp(SgpIndication::Audit(key, audit)) => {
+                EventKind::Sgp(SgpIndication::Audit(key, audit))
+                    if self.is_asp(&event.peer, *key) =>
+                {
                     is_logged = false;
                     self.answer_audit(*key, audit);
                 }
@@ -435,5 +439,11 @@ impl StpCore {
                 self.update_destinations();
             }
         }
+    }
+    /// Returns whether the key is that of an ASP of the signal transfer point. IPSPs have keys of their own, which may
+    /// be the same; they get no SSNM messages.
+    fn is_asp(&self, peer: &Arc<str>, key: AspKey) -> bool {
+        let asp = self.node.gateway.asps.get(&key);
+        asp.is_some_and(|asp| Arc::ptr_eq(&asp.name, peer))
     }
 }

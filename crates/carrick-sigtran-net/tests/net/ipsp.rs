@@ -189,7 +189,7 @@ async fn unitdata_wait_for_the_peer_to_return() {
     }
 }
 
-fn link_set(addresses: &str, peer: &str, contexts: &str) -> String {
+pub(crate) fn link_set(addresses: &str, peer: &str, contexts: &str) -> String {
     format!(
         "[[link-set]]
 name = \"east\"

@@ -1,18 +1,21 @@
 //! Reports about destinations: audits, and what gateways report to a signal transfer point that is their ASP.
 
-use carrick::{Association, ConnectOptions, Ppid, SendOptions, StreamId};
+use std::net::IpAddr;
+
+use carrick::{Association, ConnectOptions, Endpoint, Ppid, SendOptions, StreamId};
 use carrick_sigtran::aspm::{Layer, Maintenance};
 use carrick_sigtran::m3ua::asp::AspIndication;
 use carrick_sigtran::m3ua::{
     self, AffectedPointCode, AffectedPointCodes, AspIdentifier, AspUp, Data, DestinationState,
-    M3ua, Message, PointCode, RoutingContext, RoutingContexts, UnavailabilityCause, UserCause,
-    UserIdentity,
+    Heartbeat, M3ua, Message, PointCode, RoutingContext, RoutingContexts, UnavailabilityCause,
+    UserCause, UserIdentity,
 };
 use carrick_sigtran_net::{EventKind, RemoteGateway, Session};
 
+use super::ipsp::link_set;
 use super::session::{remote, serve};
-use super::stp::{FILE, active_asp, config, start, status_with};
-use super::support::{LOOPBACK, endpoint, in_time, messages, send, wait_for};
+use super::stp::{FILE, active_asp, config, start, status_with, with_one_asp};
+use super::support::{endpoint, endpoint_at, in_time, messages, send, wait_for};
 
 /// Waits for a DUPU; returns its point code and cause.
 pub(crate) async fn user_part(session: &mut Session) -> (u32, UserCause) {
@@ -128,10 +131,20 @@ struct RawAsp(Association);
 
 impl RawAsp {
     async fn active(gateway: &RemoteGateway, context: RoutingContext, identifier: u32) -> Self {
+        Self::active_from(&endpoint(), gateway, context, identifier).await
+    }
+
+    /// Returns an active ASP at an endpoint.
+    async fn active_from(
+        endpoint: &Endpoint,
+        gateway: &RemoteGateway,
+        context: RoutingContext,
+        identifier: u32,
+    ) -> Self {
         let udp_port = gateway.udp_port.unwrap();
         let options = ConnectOptions::new().encapsulation_port(udp_port);
-        let peer = (LOOPBACK, gateway.port);
-        let connected = endpoint().connect_with(peer, options).await;
+        let peer = (gateway.addresses[0], gateway.port);
+        let connected = endpoint.connect_with(peer, options).await;
         let mut asp = Self(connected.unwrap());
         let up = AspUp {
             asp_identifier: Some(AspIdentifier(identifier)),
@@ -252,15 +265,56 @@ async fn no_asp_gets_reports_about_itself() {
 async fn unknown_point_codes_are_unavailable() {
     let (_stp, gateway) = start(FILE).await;
     let mut two = RawAsp::active(&gateway, RoutingContext(2), 3).await;
-    let unknown = AffectedPointCode::single(PointCode::new(77).unwrap());
-    let audit = Message::DestinationStateAudit(DestinationState {
-        network_appearance: None,
-        routing_contexts: RoutingContexts::new([RoutingContext(2)]),
-        affected: AffectedPointCodes(vec![unknown]),
-        info: None,
-    });
-    two.send(&audit).await;
+    two.send(&audit(Some(2), 77)).await;
     assert!(ends_with_duna(&two.next(about(77)).await));
+}
+
+/// Returns a DAUD about a point code.
+fn audit(context: Option<u32>, code: u32) -> Message {
+    let affected = AffectedPointCode::single(PointCode::new(code).unwrap());
+    Message::DestinationStateAudit(DestinationState {
+        network_appearance: None,
+        routing_contexts: RoutingContexts::new(context.map(RoutingContext)),
+        affected: AffectedPointCodes(vec![affected]),
+        info: None,
+    })
+}
+
+/// Returns the answers to a DAUD about a point code: no range, of which others report changes.
+fn answers(code: u32) -> impl Fn(&Message) -> bool {
+    let affected = AffectedPointCode::single(PointCode::new(code).unwrap());
+    move |message| match message {
+        Message::DestinationUnavailable(body) | Message::DestinationAvailable(body) => {
+            body.affected.0 == [affected]
+        }
+        _ => false,
+    }
+}
+
+/// An ASP and an IPSP that have the same key, each in its state machine.
+#[tokio::test]
+async fn no_asp_gets_reports_for_an_ipsp() {
+    let ipsp_address = IpAddr::from([127, 0, 0, 3]);
+    let east = link_set(
+        r#""127.0.0.3""#,
+        "accept = true",
+        "ipsp = \"single\"\nrouting-context = 9",
+    );
+    let (_stp, gateway) = start(&(with_one_asp(1, r#""127.0.0.1""#) + &east)).await;
+    let mut one = RawAsp::active(&gateway, RoutingContext(1), 1).await;
+    // The state of each destination has been reported.
+    one.send(&audit(Some(1), 78)).await;
+    one.next(answers(78)).await;
+    let at_ipsp = endpoint_at(ipsp_address);
+    let mut ipsp = RawAsp::active_from(&at_ipsp, &gateway, RoutingContext(9), 4).await;
+    ipsp.send(&audit(None, 77)).await;
+    // Answered after the DAUD.
+    ipsp.send(&Message::Heartbeat(Heartbeat::default())).await;
+    ipsp.next(|message| matches!(message, Message::HeartbeatAck(_)))
+        .await;
+    one.send(&audit(Some(1), 79)).await;
+    let received = one.next(answers(79)).await;
+    assert!(!received.iter().any(answers(77)), "{received:?}");
 }
 
 /// RFC 4666, section 3.4.4
