@@ -29,6 +29,9 @@ pub enum DtlsError {
     /// The peer does not answer.
     #[error("the peer does not answer the handshake: check its address and that it expects DTLS")]
     TimedOut,
+    /// The peer's host reports that nothing receives at the UDP port.
+    #[error("nothing receives at the peer's UDP port: check its address and UDP port")]
+    Unreachable,
     /// This side failed.
     #[error("DTLS failed on this side: {0}")]
     Local(String),

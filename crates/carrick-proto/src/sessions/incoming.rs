@@ -44,6 +44,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         let opens = self.factory.opens(datagram);
         let takes = |session: &F::Session| !opens || session.is_begun_by(datagram);
         let mut opened = core::mem::take(&mut self.opened);
+        slot.unanswered = None;
         if !slot.ended && takes(&slot.session) {
             slot.session.handle_datagram(now, datagram, &mut opened);
         }

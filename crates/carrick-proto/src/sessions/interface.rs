@@ -41,7 +41,7 @@ impl Default for SessionLayerConfig {
 pub struct SessionStats {
     /// Finished handshakes, initiated by either side.
     pub established: u64,
-    /// Sessions that failed.
+    /// Sessions that failed, and handshakes with peers that are unreachable.
     pub failed: u64,
     /// Handshakes that timed out.
     pub timed_out: u64,
@@ -70,6 +70,8 @@ pub enum SessionEvent<E> {
     Failed(SessionId, E, Vec<AssociationId>),
     /// The handshake timed out; these associations have ended.
     TimedOut(SessionId, Vec<AssociationId>),
+    /// By an ICMP message nothing receives at the UDP port of the peer; these associations have ended.
+    Unreachable(SessionId, Vec<AssociationId>),
 }
 
 /// Error of [`super::SessionLayer::connect`].

@@ -167,6 +167,9 @@ impl<F: SessionFactory> SessionLayer<F> {
         let id = self
             .insert(now, session, route)
             .ok_or(SessionConnectError::TooManySessions)?;
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.unanswered = Some(Vec::new());
+        }
         let begun = self.associate(now, endpoint, id, (remote, port), association);
         if begun.is_err() {
             self.remove(id);

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::progress::QUOTED;
 use super::{PacketSession, SessionFactory, SessionId, SessionLayer, single};
 use crate::endpoint::Endpoint;
 use crate::route::Route;
@@ -53,6 +54,10 @@ impl<F: SessionFactory> SessionLayer<F> {
         let slot = self.slots.get_mut(&id)?;
         let start = buf.len();
         let mut any = slot.session.poll_datagram(now, buf);
+        if let Some(sent) = slot.unanswered.as_mut().filter(|_| any) {
+            sent.clear();
+            sent.extend(buf[start..].iter().take(QUOTED));
+        }
         if let Some(successor) = slot.successor.as_mut().filter(|_| !any) {
             any = successor.poll_datagram(now, buf);
         }

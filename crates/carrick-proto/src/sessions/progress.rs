@@ -4,13 +4,46 @@ use alloc::vec::Vec;
 
 use super::{PacketSession, SessionEvent, SessionFactory, SessionId, SessionLayer, SessionState};
 use crate::association::AssociationId;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, IcmpInput, IcmpKind};
 use crate::time::Time;
 
 /// Limit of queued events, since peers can cause any number of them.
 const MAX_EVENTS: usize = 256;
 
+/// Number of bytes of a datagram of a handshake that an ICMP message has to quote, unless it is shorter: in DTLS they
+/// reach into the random of `ClientHello` (RFC 6347, section 4.2.2), which only its receivers know.
+pub(super) const QUOTED: usize = 40;
+
 impl<F: SessionFactory> SessionLayer<F> {
+    /// Processes an ICMP message: "Port Unreachable" or "Protocol Unreachable" ends a handshake that this side began, if
+    /// the message quotes its last datagram and the peer has not replied to any. Every other message is ignored: what
+    /// it would quote is sealed (RFC 8261, section 6.1).
+    pub fn handle_icmp(&mut self, now: Time, endpoint: &mut Endpoint, icmp: &IcmpInput<'_>) {
+        let is_final = matches!(
+            icmp.kind,
+            IcmpKind::PortUnreachable | IcmpKind::ProtocolUnreachable
+        );
+        let Some(port) = icmp.encapsulation.filter(|_| is_final) else {
+            return;
+        };
+        let to_peer = self.by_route.range((icmp.remote, port, None)..);
+        let found = to_peer
+            .take_while(|(key, _)| (key.0, key.1) == (icmp.remote, port))
+            .map(|(_, id)| *id)
+            .find(|id| {
+                let sent = self.slots.get(id).and_then(|slot| slot.unanswered.as_ref());
+                sent.is_some_and(|sent| !sent.is_empty() && icmp.quoted.starts_with(sent))
+            });
+        let Some(id) = found else {
+            return;
+        };
+        if let Some(slot) = self.slots.get(&id).filter(|slot| !slot.ended) {
+            self.stats.failed += 1;
+            let of = slot.associations.iter().copied().collect();
+            self.end(now, endpoint, id, SessionEvent::Unreachable(id, of));
+        }
+    }
+
     /// Processes a state change of a session after an operation, and updates its timer.
     pub(super) fn update_session(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
         self.promote_successor(now, endpoint, id);

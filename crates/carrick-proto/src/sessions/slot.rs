@@ -1,6 +1,7 @@
 //! Table entry of a session, and its artificial address.
 
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::session::{PacketSession, SessionState};
@@ -46,6 +47,8 @@ pub(super) struct SessionSlot<S: PacketSession> {
     /// Route to the peer.
     pub(super) route: Route,
     pub(super) associations: BTreeSet<AssociationId>,
+    /// First bytes of the last datagram of a handshake that this side began, until the peer replies.
+    pub(super) unanswered: Option<Vec<u8>>,
     pub(super) established: bool,
     /// The session has ended; the entry is removed once its last datagrams have been sent.
     pub(super) ended: bool,
@@ -68,6 +71,7 @@ impl<S: PacketSession> SessionSlot<S> {
                 ..route
             },
             associations: BTreeSet::new(),
+            unanswered: None,
             established: false,
             ended: false,
             deadline: Some(deadline),

@@ -6,11 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
 use carrick_proto::sessions::{
-    PacketSession, SessionFactory, SessionLayer, SessionLayerConfig, SessionState,
+    PacketSession, SessionEvent, SessionFactory, SessionLayer, SessionLayerConfig, SessionState,
 };
 use carrick_proto::{
-    AssociationConfig, AssociationId, CloseReason, Endpoint, EndpointConfig, Event, Route, Time,
-    Tsn, VerificationTag,
+    AssociationConfig, AssociationId, CloseReason, Endpoint, EndpointConfig, Event, IcmpInput,
+    IcmpKind, Route, Time, Tsn, VerificationTag,
 };
 use carrick_wire::{ChunkType, CommonHeader, InitFields, Packet, PacketBuilder, Parameter};
 
@@ -171,6 +171,17 @@ impl Host {
             .expect("connect")
     }
 
+    /// Processes an ICMP message about a datagram to a peer.
+    fn icmp(&mut self, about: SocketAddr, kind: IcmpKind, quoted: &[u8]) {
+        let input = IcmpInput {
+            kind,
+            remote: about.ip(),
+            encapsulation: Some(about.port()),
+            quoted,
+        };
+        self.layer.handle_icmp(NOW, &mut self.endpoint, &input);
+    }
+
     /// Datagrams sent, with their destinations.
     fn sent(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut all = Vec::new();
@@ -292,6 +303,41 @@ fn hellos_follow_the_packets_of_sessions() {
     let replies = sent.len() - 1;
     assert!(replies < 50, "{replies} hellos in one round");
     assert_eq!(host.layer.stats().refused, 100 - replies as u64);
+}
+
+/// RFC 6951, section 5.5: an ICMP message about a handshake, with the first bytes of its last datagram
+#[test]
+fn an_unreachable_port_ends_a_handshake() {
+    let mut host = Host::new(4);
+    let (absent, silent, answers) = (peer(1, 1000), peer(2, 1000), peer(3, 1000));
+    let [of_absent, of_silent, of_answers] = [absent, silent, answers].map(|to| host.connect(to));
+    host.icmp(absent, IcmpKind::PortUnreachable, &[HELLO]);
+    assert!(host.events().is_empty(), "nothing has been sent");
+    assert_eq!(host.sent().len(), 3);
+    // Not about a datagram of this side, not for good, and not about a peer that replies.
+    host.icmp(absent, IcmpKind::PortUnreachable, &[DATA; 64]);
+    host.icmp(absent, IcmpKind::PortUnreachable, &[]);
+    host.icmp(peer(1, 1001), IcmpKind::PortUnreachable, &[HELLO]);
+    host.icmp(silent, IcmpKind::DestinationUnreachable, &[HELLO]);
+    host.take(answers, &[VALIDATED_HELLO]);
+    host.icmp(answers, IcmpKind::PortUnreachable, &[HELLO]);
+    assert!(host.events().is_empty());
+    host.icmp(absent, IcmpKind::PortUnreachable, &[HELLO, 0, 0]);
+    let ended = Event::Closed(CloseReason::LowerLayerLost);
+    assert_eq!(host.events(), [(of_absent, ended)]);
+    let events = std::iter::from_fn(|| host.layer.poll_session_event());
+    let unreachable: Vec<_> = events
+        .filter_map(|event| match event {
+            SessionEvent::Unreachable(_, of) => Some(of),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(unreachable, [vec![of_absent]]);
+    assert_eq!(host.layer.stats().failed, 1);
+    for id in [of_silent, of_answers] {
+        assert!(host.endpoint.association_stats(id).is_some());
+    }
+    assert_eq!(host.sent(), []);
 }
 
 /// RFC 8261, section 6.1

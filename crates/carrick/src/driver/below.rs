@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_proto::{AssociationId, Endpoint as Core, Event, Route, Time, Transmit};
+use carrick_proto::{AssociationId, Endpoint as Core, Event, IcmpInput, Route, Time, Transmit};
 
 use crate::command::ConnectRequest;
 use crate::config::Config;
@@ -57,6 +57,16 @@ impl LowerLayer {
                     sessions.layer.handle_datagram(now, core, route, &datagram);
                 }
             }
+            #[cfg(not(feature = "dtls"))]
+            Some(never) => match *never {},
+        }
+    }
+
+    pub(crate) fn handle_icmp(&mut self, now: Time, core: &mut Core, icmp: &IcmpInput<'_>) {
+        match &mut self.0 {
+            None => core.handle_icmp(now, icmp),
+            #[cfg(feature = "dtls")]
+            Some(sessions) => sessions.layer.handle_icmp(now, core, icmp),
             #[cfg(not(feature = "dtls"))]
             Some(never) => match *never {},
         }
@@ -282,6 +292,9 @@ mod dtls {
                     SessionEvent::Failed(_, error, of) => (of, error.to_string()),
                     SessionEvent::TimedOut(_, of) => {
                         (of, carrick_dtls::DtlsError::TimedOut.to_string())
+                    }
+                    SessionEvent::Unreachable(_, of) => {
+                        (of, carrick_dtls::DtlsError::Unreachable.to_string())
                     }
                     SessionEvent::Established(_)
                     | SessionEvent::Replaced(_)

@@ -175,7 +175,6 @@ impl Driver {
     /// Processes received datagrams. Returns true if more may wait.
     fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let port = self.core.port();
-        let protected = self.below.is_protected();
         let (core, below, strays) = (&mut self.core, &mut self.below, &mut self.strays);
         let shards = &mut self.shards;
         self.network.poll_receive(cx, |arrival| match arrival {
@@ -197,16 +196,14 @@ impl Driver {
                 });
                 below.handle_datagrams(now, core, route, &mut ours);
             }
-            // What ICMP quotes of a session is sealed (RFC 8261 section 6.1).
-            NetworkInput::Icmp(icmp) if !protected => {
+            NetworkInput::Icmp(icmp) => {
                 if shards
                     .as_mut()
                     .is_none_or(|shards| shards.keeps_icmp(&icmp))
                 {
-                    core.handle_icmp(now, &icmp);
+                    below.handle_icmp(now, core, &icmp);
                 }
             }
-            NetworkInput::Icmp(_) => {}
         })
     }
 

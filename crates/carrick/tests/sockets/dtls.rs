@@ -282,6 +282,21 @@ async fn the_time_of_a_handshake_is_limited() {
     assert_eq!(client.stats().await.unwrap().sessions.timed_out, 1);
 }
 
+/// RFC 6951, section 5.5: the peer's host reports its port as unreachable
+#[tokio::test]
+async fn a_port_without_a_socket_is_reported_at_once() {
+    let client = bind_with(SessionLayerConfig::default());
+    let closed = UdpSocket::bind((LOOPBACK, 0)).unwrap();
+    let udp = closed.local_addr().unwrap().port();
+    drop(closed);
+    let options = ConnectOptions::new().encapsulation_port(udp);
+    let connected = client.connect_with((LOOPBACK, 5000), options).await;
+    let error = connected.err().unwrap();
+    assert!(error.to_string().contains("nothing receives"), "{error}");
+    let sessions = client.stats().await.unwrap().sessions;
+    assert_eq!((sessions.failed, sessions.timed_out), (1, 0));
+}
+
 #[tokio::test]
 async fn limits_of_sessions_are_not_zero() {
     for limits in [
