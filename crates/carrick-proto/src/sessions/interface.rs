@@ -70,7 +70,7 @@ pub enum SessionEvent<E> {
     Failed(SessionId, E, Vec<AssociationId>),
     /// The handshake timed out; these associations have ended.
     TimedOut(SessionId, Vec<AssociationId>),
-    /// By an ICMP message nothing receives at the UDP port of the peer; these associations have ended.
+    /// An ICMP message reported that nothing receives at the UDP port of the peer; these associations have ended.
     Unreachable(SessionId, Vec<AssociationId>),
 }
 

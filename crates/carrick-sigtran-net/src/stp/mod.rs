@@ -440,6 +440,7 @@ impl StpCore {
             }
         }
     }
+
     /// Returns whether the key is that of an ASP of the signal transfer point. IPSPs have keys of their own, which may
     /// be the same; they get no SSNM messages.
     fn is_asp(&self, peer: &Arc<str>, key: AspKey) -> bool {
