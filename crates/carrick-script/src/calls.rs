@@ -482,10 +482,8 @@ impl Runner<'_> {
         let (mut peer, mut data, mut control) = (None, Vec::new(), Vec::new());
         for (name, value) in fields(message)? {
             match name.as_str() {
-                "msg_name" if value.kind != ExpressionKind::Ellipsis => {
-                    peer = Some(self.peer_address(value)?);
-                }
-                "msg_name" | "msg_flags" => {}
+                "msg_name" => peer = Some(self.peer_address(value)?),
+                "msg_flags" => {}
                 "msg_iov" => {
                     for part in elements(value)? {
                         let (base, len) = io_vector(part)?;
@@ -609,6 +607,10 @@ fn addresses_found(
         ExpressionKind::Array(list) => list.as_slice(),
         _ => std::slice::from_ref(expected),
     };
+    let expected = match expected {
+        [any] if any.kind == ExpressionKind::Ellipsis => return done(Ok(result)),
+        list => list,
+    };
     let mut expected = expected.iter().map(address).collect::<Called<Vec<_>>>()?;
     expected.sort_unstable();
     found.sort_unstable();
@@ -707,13 +709,17 @@ fn control_message(value: &Expression) -> Called<ControlMessage> {
     };
     let bytes = match StructLayout::of_control(kind) {
         Some(layout) => layout.encode(data)?,
-        None => match fields(data)? {
-            [(_, address)] => match ip_address(address)? {
+        // SCTP_DSTADDRV4 and SCTP_DSTADDRV6 have an address without a port (RFC 6458, section 5.3.9).
+        None => {
+            let ip = match fields(data)? {
+                [(_, ip)] => ip_address(ip)?,
+                _ => address(data)?.ip(),
+            };
+            match ip {
                 std::net::IpAddr::V4(ip) => ip.octets().to_vec(),
                 std::net::IpAddr::V6(ip) => ip.octets().to_vec(),
-            },
-            _ => return error(data, "expected {addr=inet_addr(\"ADDRESS\")}"),
-        },
+            }
+        }
     };
     Ok(ControlMessage {
         level: level as i32,

@@ -202,7 +202,11 @@ impl StructLayout {
     }
 
     fn field(&self, position: Position, name: &str) -> Result<(usize, usize)> {
-        let found = self.fields.iter().find(|(known, _, _)| known == name);
+        // Scripts of packetdrill write onoff and linger.
+        let is_linger = self.name == "struct linger";
+        let is_named =
+            |known: &str| known == name || is_linger && known.strip_prefix("l_") == Some(name);
+        let found = self.fields.iter().find(|(known, _, _)| is_named(known));
         found.map(|(_, at, len)| (*at, *len)).ok_or_else(|| {
             let names: Vec<&str> = self.fields.iter().map(|(n, _, _)| n.as_str()).collect();
             let fields = names.join(", ");

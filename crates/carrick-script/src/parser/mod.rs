@@ -17,7 +17,7 @@ use crate::model::{Action, Event, Note, Position, Profile, Script, ScriptOptions
 const MAX_DEPTH: usize = 32;
 
 /// Options of packetdrill that concern its network device, TCP or its own process.
-const IGNORED_OPTIONS: [&str; 25] = [
+const IGNORED_OPTIONS: [&str; 26] = [
     "--code_command",
     "--code_format",
     "--code_sockopt",
@@ -36,6 +36,7 @@ const IGNORED_OPTIONS: [&str; 25] = [
     "--tcp_ts_tick_usecs",
     "--tun_dev",
     "--udp_encaps",
+    "--udp_encapsulation",
     "--verbose",
     "--wire_client",
     "--wire_client_dev",

@@ -197,7 +197,7 @@ fn options_of_packetdrill_are_known() {
 --local_ip=192.168.0.1
 --remote_ip=192.0.2.1/24
 --netmask_ip=255.255.0.0
---send_omit_free
+--udp_encapsulation=sctp
 --init_scripts=\"./defaults.sh\"
 {LISTEN}"
     );
@@ -208,7 +208,7 @@ fn options_of_packetdrill_are_known() {
         notes,
         [
             "6:1: --netmask_ip has no effect",
-            "7:1: --send_omit_free has no effect",
+            "7:1: --udp_encapsulation has no effect",
             "8:1: --init_scripts has no effect",
         ]
     );
@@ -494,6 +494,49 @@ fn vector_calls_have_attributes() {
     ));
 }
 
+/// RFC 6458, section 5.3.9
+#[test]
+fn sendmsg_has_the_address_of_the_options() {
+    let listed = "{sa_family=AF_INET, sin_port=htons(8080), sin_addr=inet_addr(\"192.0.2.7\")}";
+    let addr = "{addr=inet_addr(\"192.0.2.7\")}";
+    for (control, addresses) in [
+        (String::new(), 1),
+        (
+            format!(
+                ", msg_control(16)=[{{cmsg_len=16, cmsg_level=IPPROTO_SCTP, cmsg_type=SCTP_DSTADDRV4, cmsg_data={listed}}}]"
+            ),
+            2,
+        ),
+        (
+            format!(
+                ", msg_control=[{{cmsg_level=IPPROTO_SCTP, cmsg_type=SCTP_DSTADDRV4, cmsg_data={addr}}}]"
+            ),
+            2,
+        ),
+    ] {
+        passes(&format!(
+            "+0.0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
++0.0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0.0 bind(3, ..., ...) = 0
++0.0 sendmsg(3, {{msg_name(...)=..., msg_iov(1)=[{{..., 10}}]{control}, msg_flags=0}}, 0) = 10
++0.0 > sctp: INIT[flgs=0, tag=1, a_rwnd=..., os=..., is=..., tsn=1, ...]
++0.0 sctp_getpaddrs(3, 0, [...]) = {addresses}
+"
+        ));
+    }
+}
+
+#[test]
+fn fields_of_linger_have_both_names() {
+    for names in ["onoff=1, linger=5", "l_onoff=1, l_linger=5"] {
+        passes(&format!(
+            "{LISTEN}+0.0 setsockopt(3, SOL_SOCKET, SO_LINGER, {{{names}}}, 8) = 0
++0.0 getsockopt(3, SOL_SOCKET, SO_LINGER, {{{names}}}, [8]) = 0
+"
+        ));
+    }
+}
+
 #[test]
 fn lengths_of_options_count() {
     let option = |text: &str| established("", "", text);
@@ -546,6 +589,8 @@ fn addresses_of_sockets_are_compared() {
         "+0.0 getsockname(4, {sa_family=AF_INET, sin_port=htons(8080), sin_addr=inet_addr(\"192.168.0.1\")}, [16]) = 0
 +0.0 sctp_getpaddrs(4, 0, [{sa_family=AF_INET, sin_port=htons(8080), sin_addr=inet_addr(\"192.0.2.1\")}]) = 1
 +0.0 sctp_getladdrs(4, 0, ...) = 1
++0.0 sctp_getladdrs(4, 0, [...]) = 1
++0.0 sctp_getpaddrs(4, 0, [...]) = 1
 ",
     ));
 }
