@@ -579,6 +579,8 @@ fn an_asp_that_is_not_active_yet_ends_with_asp_down() {
     // The gateway refuses ASP Active for the application server of another ASP.
     let asp = stp.mtp("receive", "100", "3", &["--connect-timeout", "60m"]);
     wait_for(&mut stp.running, "msc: ASP is up");
+    // The ASP knows it, too: it has requested ASP Active.
+    wait_for(&mut stp.running, "msc: sent error 0x1a");
     asp.signal(Signal::SIGTERM);
     // ASP Down precedes the end of the association.
     wait_for(&mut stp.running, "msc: ASP is down");

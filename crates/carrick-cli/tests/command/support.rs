@@ -1,10 +1,12 @@
 //! Runs the program with a time limit.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -80,11 +82,12 @@ impl Running {
     /// Reads the output up to a line with these words.
     #[cfg(target_os = "linux")]
     pub(crate) fn wait_for_output(&mut self, words: &str) {
-        let mut line = String::new();
-        while !line.contains(words) {
-            line.clear();
-            let read = self.out.as_mut().unwrap().read_line(&mut line).unwrap();
-            assert!(read > 0, "the output ended before {words:?}");
+        loop {
+            let line = next_line(self.out.as_mut().unwrap());
+            assert!(!line.is_empty(), "the output ended before {words:?}");
+            if line.contains(words) {
+                return;
+            }
         }
     }
 
@@ -109,16 +112,13 @@ impl Running {
 
     /// Reads the next line of the output as JSON.
     pub(crate) fn json_line(&mut self) -> Value {
-        let mut line = String::new();
-        self.out.as_mut().unwrap().read_line(&mut line).unwrap();
+        let line = next_line(self.out.as_mut().unwrap());
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"))
     }
 
     /// Reads the next line of the error output.
     pub(crate) fn error_line(&mut self) -> String {
-        let mut line = String::new();
-        self.errors.as_mut().unwrap().read_line(&mut line).unwrap();
-        line
+        next_line(self.errors.as_mut().unwrap())
     }
 
     /// Reads the error output up to a line with these words, and returns the line.
@@ -215,6 +215,29 @@ impl Running {
             thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// Reads the next line; an empty one at the end. A test that waits for a line that never comes fails, and does not wait for
+/// ever.
+fn next_line(from: &mut BufReader<impl Read + AsFd>) -> String {
+    let mut line = Vec::new();
+    while line.last() != Some(&b'\n') {
+        if from.buffer().is_empty() {
+            let mut waiting = [PollFd::new(from.get_ref().as_fd(), PollFlags::POLLIN)];
+            let limit = PollTimeout::try_from(PATIENCE).unwrap();
+            let ready = poll(&mut waiting, limit);
+            assert_ne!(ready, Ok(0), "no further line in {PATIENCE:?}");
+        }
+        let bytes = from.fill_buf().unwrap();
+        if bytes.is_empty() {
+            break;
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let count = end.map_or(bytes.len(), |end| end + 1);
+        line.extend_from_slice(&bytes[..count]);
+        from.consume(count);
+    }
+    String::from_utf8(line).unwrap()
 }
 
 fn read_all(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
