@@ -106,6 +106,15 @@ fn current() -> Option<BorrowedFd<'static>> {
     (sockopt::socket_cookie(connection) == Ok(cookie)).then_some(connection)
 }
 
+/// Opens the connection, unless there is one, while the process can reach the control socket.
+pub(crate) fn open_ahead() {
+    let _held = LOCK.hold();
+    if current().is_none() {
+        // The next request tries again, and has the error.
+        let _ = open();
+    }
+}
+
 /// Opens a connection, which replaces the one before.
 fn open() -> Result<BorrowedFd<'static>, Errno> {
     let address = SocketAddrUnix::new(path())?;

@@ -79,6 +79,7 @@ pub unsafe fn syscall(
                 functions::setsockopt(fd, int(1), int(2), given.pointer(3), len(4)).into()
             }
             libc::SYS_shutdown => functions::shutdown(fd, int(1)).into(),
+            libc::SYS_chroot => functions::chroot(given.pointer(0)).into(),
             libc::SYS_close => functions::close(fd).into(),
             libc::SYS_close_range => functions::close_range(uint(0), uint(1), uint(2) as _).into(),
             libc::SYS_dup => functions::dup(fd).into(),

@@ -2,7 +2,7 @@
 //! that they and the sizes beside them are valid.
 #![allow(clippy::missing_safety_doc, unreachable_pub)]
 
-use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
+use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
@@ -41,6 +41,7 @@ replace! {
     getsockopt = getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int;
     setsockopt = setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int;
     shutdown = shutdown(fd: c_int, how: c_int) -> c_int;
+    chroot = chroot(path: *const c_char) -> c_int;
     close = close(fd: c_int) -> c_int;
     close_range = close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
     dup = dup(fd: c_int) -> c_int;

@@ -6,7 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::iperf3::Hosts;
-use crate::socket_programs::{build_library, directory, free_port, program};
+use crate::socket_programs::{Served, build_library, directory, free_port, program};
 use crate::support::{Running, start_with};
 
 /// docs/containers.md: the example files have options that exist, and the toolchain of Cargo.toml.
@@ -111,6 +111,33 @@ fn a_daemon_in_another_process_namespace_serves() {
         daemon.kill();
         daemon.finish_unread();
     }
+}
+
+/// The control socket is outside the root directory of the program.
+#[test]
+#[ignore = "needs root and python3 (interop/install.sh)"]
+fn a_program_with_another_root_directory_has_sockets() {
+    const PROGRAM: &str = "
+import os, socket, sys
+os.chroot(sys.argv[1])
+server, client = (socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132) for _ in range(2))
+server.bind(('127.0.0.1', 0))
+server.listen()
+client.connect(server.getsockname())
+accepted, _ = server.accept()
+client.send(b'outside')
+assert accepted.recv(9) == b'outside'
+";
+    let image = Image::new();
+    let root = image.0.to_str().unwrap();
+    let served = Served::start("chroot");
+    for way in [&[][..], &["--seccomp"]] {
+        let run = ["run", "--daemon", &served.socket];
+        let program = ["--", "python3", "-c", PROGRAM, root];
+        let finished = crate::support::run(&[&run, way, &program].concat());
+        assert_eq!(finished.code, Some(0), "{way:?}: {}", finished.errors);
+    }
+    served.end();
 }
 
 #[test]

@@ -32,8 +32,8 @@ pub use descriptors::{close, close_range, dup, dup2, dup3, fcntl, ioctl};
 pub(crate) use reading::{ReceivedAttributes, attributes, is_listener, receive_checked};
 pub use reading::{preadv2, read, readv, recv, recvfrom, recvmmsg, recvmsg};
 pub use sockets::{
-    accept, accept4, bind, connect, getpeername, getsockname, getsockopt, listen, setsockopt,
-    shutdown, socket,
+    accept, accept4, bind, chroot, connect, getpeername, getsockname, getsockopt, listen,
+    setsockopt, shutdown, socket,
 };
 pub use writing::{pwritev2, send, sendfile, sendmmsg, sendmsg, sendto, splice, write, writev};
 

@@ -1,6 +1,6 @@
 //! Sockets: creation, set-up of associations, addresses and options.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 use carrick_ipc::Request;
 use carrick_sockets::linux::OptionInput;
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::{address_bytes, borrow, bytes, number, put, put_address, space};
 use crate::calls::{self, MAX_VALUE, SocketSelection};
-use crate::{next, table};
+use crate::{client, next, table};
 
 /// Creates a socket: of the daemon for SCTP, and of the kernel for other protocols.
 ///
@@ -33,6 +33,19 @@ pub unsafe fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
         SocketSelection::Always => {}
     }
     number(calls::socket(domain, kind, protocol))
+}
+
+/// Changes the root directory. The connection to the daemon is opened before, since the control socket may be out of reach
+/// afterwards.
+///
+/// # Safety
+/// As for `chroot` of libc.
+pub unsafe fn chroot(path: *const c_char) -> c_int {
+    if calls::choice() != SocketSelection::Never {
+        client::open_ahead();
+    }
+    // SAFETY: the argument is the program's.
+    unsafe { next::chroot(path) }
 }
 
 /// Binds a socket to an address.
