@@ -124,7 +124,7 @@ impl Path {
     ) {
         self.potentially_failed = false;
         self.heartbeat.stop_waiting();
-        self.heartbeat.requested = false;
+        self.heartbeat.cancel_request();
         if self.heartbeat.enabled {
             self.schedule_heartbeat(now, config, random);
         }

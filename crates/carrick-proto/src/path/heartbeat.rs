@@ -19,6 +19,18 @@ pub(crate) const CHUNK_LEN: usize = 4 + padded(4 + INFO_LEN);
 /// Heartbeats on a path per RTO.Max, at most, while data waits and no path is usable.
 const TRIALS_PER_RTO_MAX: u32 = 16;
 
+/// Request of a heartbeat.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum HeartbeatRequest {
+    None,
+    /// A heartbeat is to be sent, whatever the timer is, when none is waited for.
+    WhenNoneAwaited,
+    /// It is to be sent although another one is waited for, as a [`Trial`](super::source::Trial) of the present source.
+    AtOnce,
+}
+
+portable_enum! { HeartbeatRequest { 0: None, 1: WhenNoneAwaited, 2: AtOnce } }
+
 /// Heartbeat state of one path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeartbeatState {
@@ -30,10 +42,7 @@ pub(super) struct HeartbeatState {
     due: Option<Time>,
     /// The last heartbeat, unless it was acknowledged.
     outstanding: Option<OutstandingHeartbeat>,
-    /// A heartbeat is to be sent now, whatever the timer is.
-    pub(super) requested: bool,
-    /// It is to be sent although another one is waited for, as a [`Trial`](super::source::Trial) of the present source.
-    at_once: bool,
+    request: HeartbeatRequest,
     /// New data was sent since the timer was set, so that the path is not idle.
     used: bool,
     /// New data gave no RTT sample because its SACK arrived on another path; a heartbeat has to measure the
@@ -44,7 +53,7 @@ pub(super) struct HeartbeatState {
 }
 
 portable_struct! {
-    HeartbeatState { enabled, interval, due, outstanding, requested, at_once, used, unmeasured, rtt }
+    HeartbeatState { enabled, interval, due, outstanding, request, used, unmeasured, rtt }
 }
 
 /// A heartbeat that is not acknowledged.
@@ -91,8 +100,7 @@ impl HeartbeatState {
             interval: None,
             due: None,
             outstanding: None,
-            requested: false,
-            at_once: false,
+            request: HeartbeatRequest::None,
             used: false,
             unmeasured: false,
             rtt: 0,
@@ -109,16 +117,32 @@ impl HeartbeatState {
     /// Returns whether a heartbeat may be sent: it is requested, and none is waited for, unless it is to
     /// leave at once.
     fn may_leave(&self) -> bool {
-        self.requested && (self.at_once || !self.is_awaited())
+        match self.request {
+            HeartbeatRequest::None => false,
+            HeartbeatRequest::WhenNoneAwaited => !self.is_awaited(),
+            HeartbeatRequest::AtOnce => true,
+        }
     }
 
     fn is_awaited(&self) -> bool {
         self.outstanding.is_some_and(|h| h.expires.is_some())
     }
 
+    /// Requests a heartbeat, at least as soon as one that is requested already.
+    fn request(&mut self, request: HeartbeatRequest) {
+        self.request = self.request.max(request);
+    }
+
     /// Requests a heartbeat if heartbeats are enabled and none is waited for.
     pub(super) fn request_unless_awaited(&mut self) {
-        self.requested |= self.enabled && !self.is_awaited();
+        if self.enabled && !self.is_awaited() {
+            self.request(HeartbeatRequest::WhenNoneAwaited);
+        }
+    }
+
+    /// Takes a request back.
+    pub(super) fn cancel_request(&mut self) {
+        self.request = HeartbeatRequest::None;
     }
 
     /// Ends the waiting for the outstanding heartbeat: it can't count as lost.
@@ -142,8 +166,7 @@ impl HeartbeatState {
             sent: now,
             expires: Some(now + timeout),
         });
-        self.requested = false;
-        self.at_once = false;
+        self.request = HeartbeatRequest::None;
         before
     }
 
@@ -154,8 +177,7 @@ impl HeartbeatState {
         if let Some(expires) = awaited.and_then(|h| h.expires.as_mut()) {
             *expires = (now + timeout).min(*expires);
         }
-        self.requested = false;
-        self.at_once = false;
+        self.request = HeartbeatRequest::None;
     }
 
     /// Removes the outstanding heartbeat; returns its nonce and when it was sent.
@@ -199,15 +221,14 @@ impl Path {
 
     /// Requests a heartbeat (section 11.1.10).
     pub(crate) fn request_heartbeat(&mut self) {
-        self.heartbeat.requested = true;
+        self.heartbeat.request(HeartbeatRequest::WhenNoneAwaited);
     }
 
     /// Requests a heartbeat also if one is waited for, where heartbeats are enabled and none was sent at this
     /// time.
     pub(super) fn request_heartbeat_at_once(&mut self, now: Time) {
         if self.heartbeat.enabled && self.last_heartbeat().is_none_or(|sent| sent < now) {
-            self.heartbeat.requested = true;
-            self.heartbeat.at_once = true;
+            self.heartbeat.request(HeartbeatRequest::AtOnce);
         }
     }
 
@@ -242,9 +263,9 @@ impl Path {
     /// Requests a heartbeat where heartbeats are enabled and the path is inactive, since it has another source
     /// now.
     pub(super) fn request_heartbeat_if_inactive(&mut self) {
-        let wanted = self.heartbeat.enabled && !self.active;
-        self.heartbeat.requested |= wanted;
-        self.heartbeat.at_once |= wanted;
+        if self.heartbeat.enabled && !self.active {
+            self.heartbeat.request(HeartbeatRequest::AtOnce);
+        }
     }
 
     /// Records that new data was sent, so that the path is not idle.
@@ -328,7 +349,9 @@ impl Path {
         }
         self.heartbeat.stop_waiting();
         if self.potentially_failed && self.flight.size() > 0 {
-            self.heartbeat.requested |= self.heartbeat.enabled;
+            if self.heartbeat.enabled {
+                self.request_heartbeat();
+            }
             return HeartbeatExpiry::LeftToT3;
         }
         let rto = self.rto.value();
@@ -357,9 +380,13 @@ impl Path {
         }
         let needed = !self.confirmed || self.potentially_failed || self.uses_expedient();
         if needed || self.heartbeat.is_idle() {
-            self.heartbeat.requested = true;
             // One that is waited for may be awaited for longer, if it left before data waited.
-            self.heartbeat.at_once |= self.fails_over_quickly() && !self.is_usable();
+            let at_once = self.fails_over_quickly() && !self.is_usable();
+            self.heartbeat.request(if at_once {
+                HeartbeatRequest::AtOnce
+            } else {
+                HeartbeatRequest::WhenNoneAwaited
+            });
             self.heartbeat.due = None;
         } else {
             let interval = self.heartbeat_interval(config);
@@ -501,7 +528,9 @@ impl Paths {
         let mut unconfirmed = 0;
         for path in self.iter_mut() {
             path.restart_mtu_discovery();
-            path.heartbeat.requested |= path.encapsulation_unverified;
+            if path.encapsulation_unverified {
+                path.request_heartbeat();
+            }
             if !path.confirmed {
                 let later = unconfirmed / config.paths.hb_max_burst;
                 path.heartbeat.due = Some(now + path.rto.value() * later);

@@ -107,7 +107,7 @@ pub(crate) struct Path {
     thresholds: PathThresholds,
     error_count: u32,
     /// IP MTU in bytes.
-    mtu: usize,
+    mtu: u16,
     /// Bytes of each packet that neither IP, UDP nor SCTP has: for what protects it.
     overhead: u16,
     /// Discovery of the MTU, if it is enabled.
@@ -191,7 +191,8 @@ impl Path {
             potentially_failed: false,
             thresholds: PathThresholds::of(config),
             error_count: 0,
-            mtu,
+            // Both have at most 65,535 bytes.
+            mtu: mtu as u16,
             overhead: config.mtu.lower_overhead as u16,
             discovery,
             rto: Rto::new(config.timers.rto_initial),
@@ -383,14 +384,12 @@ impl Path {
 
     /// Returns whether the sizes and the DSCP of an imported path are possible.
     fn is_consistent(&self) -> bool {
-        self.mtu <= 65_535
-            && self.below_len() + COMMON_HEADER_LEN < self.mtu
-            && self.dscp <= MAX_DSCP
+        self.below_len() + COMMON_HEADER_LEN < usize::from(self.mtu) && self.dscp <= MAX_DSCP
     }
 
     /// Bytes an SCTP packet may have on this path, common header included.
     pub(crate) fn packet_size(&self) -> usize {
-        (self.mtu - self.below_len()) & !3
+        (usize::from(self.mtu) - self.below_len()) & !3
     }
 
     /// Bytes of an IP packet on this path that are not SCTP's own: headers, and what protects it.
@@ -406,7 +405,7 @@ impl Path {
 
     /// Path Maximum DATA Chunk Size: what a packet holds besides the common header.
     pub(crate) fn pmdcs(&self) -> usize {
-        pmdcs(self.mtu, self.below_len())
+        pmdcs(self.mtu.into(), self.below_len())
     }
 
     /// Returns whether the path may silently drop packets with `len` bytes of SCTP because of their size.
@@ -420,7 +419,7 @@ impl Path {
     /// Sets the path MTU. Returns whether it changed.
     fn set_mtu(&mut self, mtu: usize) -> bool {
         let floor = if self.remote.is_ipv6() { 1280 } else { 576 };
-        let mtu = mtu.clamp(floor, 65_535);
+        let mtu = mtu.clamp(floor, 65_535) as u16;
         let changed = mtu != self.mtu;
         self.mtu = mtu;
         self.congestion.set_pmdcs(self.pmdcs());
@@ -480,7 +479,9 @@ impl Path {
     /// starts for data that was sent with COOKIE ECHO.
     pub(crate) fn on_established(&mut self, now: Time) {
         self.error_count = 0;
-        self.heartbeat.requested |= self.heartbeat.enabled && !self.active;
+        if self.heartbeat.enabled && !self.active {
+            self.request_heartbeat();
+        }
         self.stop_t3();
         if self.flight.size() > 0 {
             self.arm_t3(now);
@@ -586,7 +587,7 @@ impl Path {
             pacing_rate: self.congestion.pacing_rate(),
             srtt: self.rto.srtt(),
             rto: self.rto.value(),
-            mtu: self.mtu,
+            mtu: self.mtu.into(),
             dscp: self.dscp,
             mtu_discovery: self.discovery.as_ref().map(|d| d.state()),
             error_count: self.error_count,

@@ -655,7 +655,7 @@ impl Path {
         };
         let before = self.mtu;
         self.set_mtu(mtu);
-        mtu < before
+        mtu < before.into()
     }
 
     /// Handles the timers of the search. Returns whether the packets in flight were found too large.
@@ -723,7 +723,7 @@ impl Path {
             return;
         }
         if self.discovery.is_none() && config.black_hole_detection && self.confirmed {
-            let discovery = MtuDiscovery::on_demand(self.mtu, self.remote.is_ipv6());
+            let discovery = MtuDiscovery::on_demand(self.mtu.into(), self.remote.is_ipv6());
             self.discovery = discovery.map(Box::new);
         }
         if let Some(discovery) = &mut self.discovery {
@@ -764,7 +764,7 @@ impl Path {
         let Some(discovery) = &mut self.discovery else {
             return PacketTooBig {
                 plausible: true,
-                in_flight: mtu < self.mtu && self.set_mtu(mtu),
+                in_flight: mtu < self.mtu.into() && self.set_mtu(mtu),
             };
         };
         let plausible = discovery.too_big(now, mtu);

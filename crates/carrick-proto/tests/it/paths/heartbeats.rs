@@ -1,6 +1,6 @@
 //! Heartbeats on idle paths (section 8.3).
 
-use carrick_proto::{CloseReason, Event, OperationError, PathId};
+use carrick_proto::{AssociationConfig, CloseReason, Event, OperationError, PathId};
 use carrick_wire::{Chunk, ChunkType};
 
 use crate::common::*;
@@ -38,6 +38,26 @@ fn idle_paths_get_heartbeats_with_jitter() {
     let path = w.path(0, a, 0);
     assert_eq!(path.srtt, Some(ms(20)), "measured by heartbeats");
     assert_eq!(path.heartbeats_sent, path.heartbeats_answered);
+}
+
+/// RFC 9260, section 8.3: the recommended configuration, which looks for paths that return, has no more than HB.interval
+/// allows.
+#[test]
+fn an_idle_association_has_no_further_heartbeats() {
+    let mut w = World::new();
+    w.config = AssociationConfig::modern();
+    w.connect();
+    w.run(secs(60));
+    w.log.clear();
+    w.run(secs(3600));
+    for end in [0, 1] {
+        for to in addresses(1 - end) {
+            let heartbeats = w.sent(end, ChunkType::HEARTBEAT);
+            let count = heartbeats.iter().filter(|p| p.to() == to).count();
+            assert!((110..=120).contains(&count), "{count} to {to}");
+        }
+        assert_eq!(w.sent(end, ChunkType::DATA).len(), 0);
+    }
 }
 
 /// RFC 9260, section 8.3
