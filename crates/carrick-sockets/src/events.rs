@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use carrick_proto::{
     AddressEvent, AuthenticationEvent, CloseReason, Event, Message, MessagePart, PathId,
-    SendFailure, StateName, Time,
+    SendFailure, StateName, Time, Tsn,
 };
 
 use crate::association::AssocId;
@@ -212,15 +212,16 @@ impl Sockets {
                 // Reading opens the window, as far as its share goes.
                 self.limit_received(association.port, Some(id), source);
             }
-            let message = self
-                .core_of(id)
-                .and_then(|(core, core_id)| core.receive(core_id));
+            let message = self.core_of(id).and_then(|(core, core_id)| {
+                let message = core.receive(core_id)?;
+                Some((message, core.cumulative_tsn(core_id)))
+            });
             if let Some(port) = self.associations.get(&id).map(|a| a.port) {
                 // A SACK with the larger window may be due.
                 self.ready.insert(port);
             }
-            if let Some(message) = message {
-                self.queue_message(socket_id, id, message);
+            if let Some((message, cumulative)) = message {
+                self.queue_message(socket_id, id, message, cumulative);
                 continue;
             }
             if let Some(socket) = self.table.get_mut(&socket_id) {
@@ -230,7 +231,13 @@ impl Sockets {
         }
     }
 
-    fn queue_message(&mut self, socket_id: SocketId, id: AssocId, message: Message) {
+    fn queue_message(
+        &mut self,
+        socket_id: SocketId,
+        id: AssocId,
+        message: Message,
+        cumulative: Option<Tsn>,
+    ) {
         let now = self.now;
         let (Some(socket), Some(association)) = (
             self.table.get_mut(&socket_id),
@@ -257,12 +264,16 @@ impl Sockets {
             queue.waiting.rotate_left(1);
         }
         let is_end = matches!(message.part, MessagePart::Whole | MessagePart::Last);
+        let is_unordered = message.ssn.is_none();
+        // As Linux has it: a program may take 0 as the mark of an ordered message.
+        let cum_tsn = cumulative.filter(|_| is_unordered).map_or(0, Tsn::value);
         let data = DataItem {
             stream: message.stream.0,
             ssn: sequence_number(&message),
             ppid: message.ppid.0.to_be(),
             tsn: message.tsn.value(),
-            is_unordered: message.ssn.is_none(),
+            cum_tsn,
+            is_unordered,
             is_end,
             payload: message.payload.into_bytes(),
             context: association.context,

@@ -41,8 +41,7 @@
 //! - Sockets that share a port share its addresses: `SO_REUSEADDR`, `SO_REUSEPORT` and `SCTP_REUSE_PORT`
 //!   apply to sockets that are bound to the same addresses, and `sctp_bindx` on one of several sockets of a
 //!   port, such as accepted ones, changes the addresses of all.
-//! - The address of a received message is the primary address of its association. `rcv_cumtsn` and
-//!   `sinfo_cumtsn` are 0.
+//! - The address of a received message is the primary address of its association.
 //! - `SCTP_CANT_STR_ASSOC` and the notifications of its unsent messages have the identifier and the flags of
 //!   the message, where Linux has 0 and the flags of a DATA chunk.
 //! - After an ABORT, and after a shutdown of this side, there is an end of messages, where a reader waits

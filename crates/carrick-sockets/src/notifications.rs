@@ -81,9 +81,11 @@ pub(crate) fn peer_address(id: AssocId, address: SocketAddr, state: i32) -> Byte
     join(&change, &[])
 }
 
-/// `SCTP_REMOTE_ERROR` (section 6.1.3).
+/// `SCTP_REMOTE_ERROR` (section 6.1.3) for one cause of an ERROR chunk. As on Linux, `sre_data` is the information of
+/// the cause without its header, and with the padding.
 pub(crate) fn remote_error(id: AssocId, error: &AbortCause) -> Bytes {
-    let data = cause(error.code, &error.information);
+    let mut data = error.information.clone();
+    data.resize(data.len().next_multiple_of(4), 0);
     let event = RemoteError {
         kind: SCTP_REMOTE_ERROR as u16,
         flags: 0,

@@ -191,8 +191,7 @@ fn rcvinfo(id: AssocId, data: &DataItem) -> RcvInfo {
         flags: flags_of(data),
         ppid: data.ppid,
         tsn: data.tsn,
-        // As Linux has it for ordered messages; the core does not report it.
-        cum_tsn: 0,
+        cum_tsn: data.cum_tsn,
         context: data.context,
         assoc_id: id.0,
     }
@@ -208,8 +207,7 @@ fn sndrcvinfo(id: AssocId, data: &DataItem) -> SndRcvInfo {
         context: data.context,
         time_to_live: 0,
         tsn: data.tsn,
-        // As Linux has it for ordered messages; the core does not report it.
-        cum_tsn: 0,
+        cum_tsn: data.cum_tsn,
         assoc_id: id.0,
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct DataItem {
     /// In network byte order, as in ancillary data.
     pub(crate) ppid: u32,
     pub(crate) tsn: u32,
+    /// Cumulative TSN when the message came into this queue; 0 of an ordered message.
+    pub(crate) cum_tsn: u32,
     pub(crate) is_unordered: bool,
     /// The payload ends the message.
     pub(crate) is_end: bool,
@@ -38,7 +40,7 @@ pub(crate) struct DataItem {
     pub(crate) context: u32,
 }
 
-portable_struct! { DataItem { stream, ssn, ppid, tsn, is_unordered, is_end, payload, context } }
+portable_struct! { DataItem { stream, ssn, ppid, tsn, cum_tsn, is_unordered, is_end, payload, context } }
 
 /// Content of an entry of the receive queue.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 
 use alloc::sync::Arc;
 
-use carrick_wire::{StreamId, VerificationTag};
+use carrick_wire::{StreamId, Tsn, VerificationTag};
 
 use super::state::AssociationState;
 use super::{Association, AssociationId};
@@ -80,6 +80,10 @@ impl Association {
     /// Returns whether a SACK is due, as after the user has opened the window.
     pub(crate) fn sack_is_due(&self) -> bool {
         self.receiver.sack_is_due()
+    }
+
+    pub(crate) fn cumulative_tsn(&self) -> Tsn {
+        self.receiver.cumulative_tsn()
     }
 
     pub(crate) fn has_events(&self) -> bool {

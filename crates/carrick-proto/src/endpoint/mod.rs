@@ -59,7 +59,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use bytes::Bytes;
-use carrick_wire::StreamId;
+use carrick_wire::{StreamId, Tsn};
 
 use crate::association::{Association, AssociationId, Context};
 use crate::capacity::ReserveDoubling;
@@ -485,6 +485,11 @@ impl Endpoint {
     /// Returns the state and counters of an association: STATUS of RFC 9260, section 11.1.8.
     pub fn association_stats(&self, id: AssociationId) -> Option<AssociationStats> {
         self.registry.get(id).map(Association::stats)
+    }
+
+    /// Returns the highest TSN of the peer up to which all have been received (`rcv_cumtsn` of RFC 6458, section 5.3.5).
+    pub fn cumulative_tsn(&self, id: AssociationId) -> Option<Tsn> {
+        self.registry.get(id).map(Association::cumulative_tsn)
     }
 
     /// Returns the state and counters of a path.

@@ -73,6 +73,7 @@ fn stream_and_ppid_reach_the_peer() {
     assert!(found.assoc_id >= 3 && found.tsn != 0);
     let old = SndRcvInfo::decode(&control[2].data).unwrap();
     assert_eq!((old.stream, old.ppid, old.tsn), (2, found.ppid, found.tsn));
+    assert_eq!(old.cum_tsn, found.cum_tsn);
     let received = w.recv(B, b).unwrap();
     let control = read_control(&received.control).unwrap();
     let kinds: Vec<i32> = control.iter().map(|c| c.kind).collect();
@@ -81,6 +82,34 @@ fn stream_and_ppid_reach_the_peer() {
         [SCTP_RCVINFO, SCTP_SNDRCV],
         "there is no next message"
     );
+}
+
+/// RFC 6458, sections 5.3.2 and 5.3.5
+#[test]
+fn unordered_messages_have_the_cumulative_tsn() {
+    let mut w = World::new();
+    let (a, b) = w.pair();
+    w.set_int(B, b, (IPPROTO_SCTP, SCTP_RECVRCVINFO), 1)
+        .unwrap();
+    let unordered = SndInfo {
+        flags: SCTP_UNORDERED as u16,
+        ..SndInfo::default()
+    };
+    let unordered = ControlMessage::sctp(SCTP_SNDINFO, unordered.encode());
+    let mut next = |control: &[ControlMessage]| {
+        w.send_msg(A, a, None, b"x", control).unwrap();
+        w.run(ms(500));
+        let received = w.recv(B, b).unwrap();
+        let control = read_control(&received.control).unwrap();
+        let found = RcvInfo::decode(&control[0].data).unwrap();
+        (found.tsn, found.cum_tsn)
+    };
+    let (first, cumulative) = next(std::slice::from_ref(&unordered));
+    assert_eq!(cumulative, first);
+    // As on Linux, ordered ones have none.
+    assert_eq!(next(&[]), (first.wrapping_add(1), 0));
+    let third = first.wrapping_add(2);
+    assert_eq!(next(&[unordered]), (third, third));
 }
 
 #[test]
