@@ -20,6 +20,15 @@ use crate::structs::{CallError, StructLayout, address, ip_address, number};
 const O_NONBLOCK: i64 = 0o4000;
 /// Access mode of a socket.
 const O_RDWR: i64 = 2;
+/// Events of `poll`.
+const POLLIN: i64 = 0x1;
+const POLLOUT: i64 = 0x4;
+const POLLERR: i64 = 0x8;
+const POLLHUP: i64 = 0x10;
+const POLLNVAL: i64 = 0x20;
+const POLLRDNORM: i64 = 0x40;
+const POLLWRNORM: i64 = 0x100;
+const POLLRDHUP: i64 = 0x2000;
 /// Size of the buffer for ancillary data.
 const CONTROL_SIZE: usize = 1024;
 /// Limit of a message or buffer of a call in bytes.
@@ -120,6 +129,7 @@ impl Runner<'_> {
             ("getsockopt", [fd, level, name, value, size]) => {
                 self.getsockopt(fd, (level, name), value, size)
             }
+            ("poll", [list, _, timeout]) => self.poll(list, timeout),
             ("shutdown", [fd, how]) => {
                 let descriptor = self.descriptor(fd)?;
                 let how = number(how)? as i32;
@@ -245,11 +255,20 @@ impl Runner<'_> {
             .arguments
             .first()
             .map_or_else(Position::default, |a| a.position);
-        let CallResult::Number(fd) = call.result else {
-            let result = "the result is a descriptor, which needs a number that is not open";
-            return Err((position, result.into()));
+        let fd = match call.result {
+            CallResult::Number(fd) if fd >= 0 => fd,
+            CallResult::Any => {
+                let result = "the result is a descriptor, which needs a number that is not open";
+                return Err((position, result.into()));
+            }
+            // An error was expected: any number differs from it.
+            _ => self
+                .descriptors
+                .keys()
+                .next_back()
+                .map_or(3, |last| last + 1),
         };
-        if fd < 0 || self.descriptors.contains_key(&fd) {
+        if self.descriptors.contains_key(&fd) {
             return Err((position, format!("{fd} is no new descriptor")));
         }
         let descriptor = Descriptor {
@@ -346,8 +365,10 @@ impl Runner<'_> {
         flags: &Expression,
     ) -> Called<CallOutcome> {
         let socket = self.descriptor(fd)?.socket;
-        let ExpressionKind::Array(list) = &addresses.kind else {
-            return error(addresses, "expected a list of addresses");
+        let list = match &addresses.kind {
+            ExpressionKind::Array(list) => list.as_slice(),
+            ExpressionKind::Ellipsis => std::slice::from_ref(addresses),
+            _ => return error(addresses, "expected a list of addresses"),
         };
         let list = list
             .iter()
@@ -403,7 +424,7 @@ impl Runner<'_> {
         if len.kind != ExpressionKind::Ellipsis {
             // The C library passes as many bytes, the ones behind the value included.
             match number(len)? {
-                len @ 0..=MAX_BUFFER => value.resize(len as usize, 0),
+                len @ 0..=MAX_BUFFER => value.resize(self.size_here(option, len as usize), 0),
                 _ => return done(Err(Errno::EINVAL)),
             }
         }
@@ -422,8 +443,9 @@ impl Runner<'_> {
         let socket = self.descriptor(fd)?.socket;
         let (level, name) = (number(level)?, number(name)?);
         let mut buffer = encode_option((level, name), value)?;
-        if let Some(size) = buffer_size(size)? {
-            buffer.resize(size, 0);
+        let capacity = buffer_size(size)?.map(|size| self.size_here((level, name), size));
+        if let Some(capacity) = capacity {
+            buffer.resize(capacity, 0);
         }
         let option = (level as i32, name as i32);
         let bytes = match self.sockets.getsockopt(self.now, socket, option, &buffer) {
@@ -431,18 +453,58 @@ impl Runner<'_> {
             Err(error) => return done(Err(error)),
         };
         let mut difference = compare_option((level, name), value, &bytes)?;
-        if let ExpressionKind::Array(size) = &size.kind
-            && let [size] = size.as_slice()
-            && size.kind != ExpressionKind::Ellipsis
-            && number(size)? != bytes.len() as i64
+        if let Some(capacity) = capacity
+            && matches!(size.kind, ExpressionKind::Array(_))
+            && capacity != bytes.len()
         {
-            difference = difference.or(Some(Difference {
-                field: "size of the option".into(),
-                expected: number(size)?.to_string(),
-                actual: bytes.len().to_string(),
-            }));
+            let field = "size of the option";
+            difference = difference.or(Some(Difference::new(field, capacity, bytes.len())));
         }
         Ok(CallOutcome::Done(Ok(0), difference))
+    }
+
+    /// Returns the size here of an option with this size in the script.
+    fn size_here(&self, (level, name): (i64, i64), len: usize) -> usize {
+        let layout = StructLayout::of_option(level, name);
+        layout.map_or(len, |layout| layout.size_here(len, self.script.system))
+    }
+
+    /// Compares the events of descriptors with those of a script. Without any the call waits, unless its timeout is 0.
+    fn poll(&self, list: &Expression, timeout: &Expression) -> Called<CallOutcome> {
+        let (mut ready, mut difference) = (0, None);
+        for entry in elements(list)? {
+            let field = |wanted: &str| {
+                let mut fields = fields(entry)?.iter();
+                let found = fields.find(|(name, _)| name == wanted);
+                found.map_or_else(
+                    || error(entry, format!("{wanted} of struct pollfd is missing")),
+                    |(_, value)| Ok(value),
+                )
+            };
+            let fd = number(field("fd")?)?;
+            // Errors are reported without a request.
+            let requested = number(field("events")?)? | POLLERR | POLLHUP | POLLNVAL;
+            let events = match self.descriptors.get(&fd) {
+                Some(descriptor) => self
+                    .sockets
+                    .readiness(descriptor.socket)
+                    .map_or(POLLERR, poll_events),
+                None => POLLNVAL,
+            };
+            let actual = events & requested;
+            ready += i64::from(actual != 0);
+            let expected = field("revents")?;
+            if expected.kind != ExpressionKind::Ellipsis && number(expected)? != actual {
+                let expected = format!("{:#x}", number(expected)?);
+                let field = format!("revents of descriptor {fd}");
+                let found = Difference::new(field, expected, format!("{actual:#x}"));
+                difference = difference.or(Some(found));
+            }
+        }
+        if ready == 0 && number(timeout)? != 0 {
+            return Ok(CallOutcome::Blocks);
+        }
+        Ok(CallOutcome::Done(Ok(ready), difference))
     }
 
     pub(crate) fn send(
@@ -607,10 +669,6 @@ fn addresses_found(
         ExpressionKind::Array(list) => list.as_slice(),
         _ => std::slice::from_ref(expected),
     };
-    let expected = match expected {
-        [any] if any.kind == ExpressionKind::Ellipsis => return done(Ok(result)),
-        list => list,
-    };
     let mut expected = expected.iter().map(address).collect::<Called<Vec<_>>>()?;
     expected.sort_unstable();
     found.sort_unstable();
@@ -656,6 +714,19 @@ pub(crate) fn io_vector(value: &Expression) -> Called<(&Expression, &Expression)
         [(_, base), (_, len)] => Ok((base, len)),
         _ => error(value, "expected {DATA, LENGTH}"),
     }
+}
+
+/// Returns the events of `poll` for the level of a socket.
+fn poll_events(level: Readiness) -> i64 {
+    let events = [
+        (Readiness::READABLE, POLLIN | POLLRDNORM),
+        (Readiness::WRITABLE, POLLOUT | POLLWRNORM),
+        (Readiness::READ_CLOSED, POLLRDHUP),
+        (Readiness::HANG_UP, POLLHUP),
+        (Readiness::ERROR, POLLERR),
+    ];
+    let raised = events.iter().filter(|(flag, _)| level.intersects(*flag));
+    raised.fold(0, |all, (_, events)| all | events)
 }
 
 /// Returns the size of a buffer, `None` for `...`.
@@ -707,18 +778,17 @@ fn control_message(value: &Expression) -> Called<ControlMessage> {
     let (Some(kind), Some(data)) = (kind, data) else {
         return error(value, "a control message needs cmsg_type and cmsg_data");
     };
-    let bytes = match StructLayout::of_control(kind) {
-        Some(layout) => layout.encode(data)?,
+    let bytes = if let Some(layout) = StructLayout::of_control(kind) {
+        layout.encode(data)?
+    } else {
         // SCTP_DSTADDRV4 and SCTP_DSTADDRV6 have an address without a port (RFC 6458, section 5.3.9).
-        None => {
-            let ip = match fields(data)? {
-                [(_, ip)] => ip_address(ip)?,
-                _ => address(data)?.ip(),
-            };
-            match ip {
-                std::net::IpAddr::V4(ip) => ip.octets().to_vec(),
-                std::net::IpAddr::V6(ip) => ip.octets().to_vec(),
-            }
+        let ip = match fields(data)? {
+            [(_, ip)] => ip_address(ip)?,
+            _ => address(data)?.ip(),
+        };
+        match ip {
+            std::net::IpAddr::V4(ip) => ip.octets().to_vec(),
+            std::net::IpAddr::V6(ip) => ip.octets().to_vec(),
         }
     };
     Ok(ControlMessage {
@@ -816,8 +886,12 @@ pub(crate) fn received_data(
             actual: format!("{:?}", String::from_utf8_lossy(data)),
         }),
         ExpressionKind::Struct(fields) => {
-            let first = fields.first().map(|(name, _)| name.as_str());
-            let layout = first.and_then(StructLayout::with_field);
+            // The two notifications of unsent messages have the same first fields on Linux.
+            let mut names = fields.iter().map(|(name, _)| name.as_str());
+            let name = names.clone().find(|name| name.starts_with("ssfe_"));
+            let layout = name
+                .or_else(|| names.next())
+                .and_then(StructLayout::with_field);
             let Some(layout) = layout else {
                 return error(expected, "no notification has such a field");
             };

@@ -82,19 +82,11 @@ fn compare_header(
     if !packet.checksum_is_valid() {
         return Some(Difference::new("checksum", "CRC32c", "another value"));
     }
-    let actual = Value::Number(header.tag.0.into());
-    let tag = match &expected.tag {
-        // A reflected tag is one of the stack.
-        Some(Value::Number(tag)) if Learned::is_reflected(&first) => {
-            Value::Number(learned.stack_tag(*tag as u32).into())
-        }
-        Some(tag) => tag.clone(),
-        None => Value::Number(learned.tag_from_stack(&first).into()),
-    };
     // A packet of another type is easier to understand than its tag.
-    let is_same = expected.chunks.first().and_then(Item::code) == Some(first.kind.0.into());
-    if is_same && !matches(&tag, &actual, learned) {
-        return Some(Difference::new("verification tag", tag, actual));
+    if expected.chunks.first().and_then(Item::code) == Some(first.kind.0.into())
+        && let Some(difference) = compare_tag(expected.tag.as_ref(), header.tag.0, &first, learned)
+    {
+        return Some(difference);
     }
     let expected_ports = (
         expected.source_port.unwrap_or(ports.0),
@@ -112,6 +104,28 @@ fn compare_header(
         ));
     }
     None
+}
+
+/// Compares the verification tag of a packet that begins with this chunk. Without an expected one it is one that the
+/// peer gave the stack.
+fn compare_tag(
+    expected: Option<&Value>,
+    actual: u32,
+    first: &RawChunk<'_>,
+    learned: &mut Learned,
+) -> Option<Difference> {
+    let sent = Value::Number(actual.into());
+    let expected = match expected {
+        None if learned.may_have_tag(first, actual) => return None,
+        None => return Some(Difference::new("verification tag", "one of the peer", sent)),
+        // A reflected tag is one of the stack.
+        Some(Value::Number(tag)) if Learned::is_reflected(first) => {
+            Value::Number(learned.stack_tag(*tag as u32).into())
+        }
+        Some(tag) => tag.clone(),
+    };
+    let is_same = matches(&expected, &sent, learned);
+    (!is_same).then(|| Difference::new("verification tag", expected, sent))
 }
 
 /// Comparison of items, and what the run has learned.

@@ -10,6 +10,15 @@ const CONSTANTS: &[(&str, i64)] = &[
     ("O_NONBLOCK", 0o4000),
     ("INADDR_ANY", 0),
     ("NULL", 0),
+    ("POLLIN", 0x1),
+    ("POLLPRI", 0x2),
+    ("POLLOUT", 0x4),
+    ("POLLERR", 0x8),
+    ("POLLHUP", 0x10),
+    ("POLLNVAL", 0x20),
+    ("POLLRDNORM", 0x40),
+    ("POLLWRNORM", 0x100),
+    ("POLLRDHUP", 0x2000),
     ("true", 1),
     ("false", 0),
     ("SOCK_DGRAM", 2),
@@ -33,6 +42,8 @@ const CONSTANTS: &[(&str, i64)] = &[
     ("SCTP_RECVV_RCVINFO", 1),
     ("SCTP_RECVV_NXTINFO", 2),
     ("SCTP_RECVV_RN", 3),
+    // RFC 6458, section 5.3.6: a flag that Linux does not have, and never sets.
+    ("SCTP_COMPLETE", 0),
     // Names of FreeBSD for constants of Linux.
     ("SCTP_EOR", 0x2000),
     ("SCTP_AUTH_NEWKEY", 0),
@@ -65,6 +76,8 @@ const CONSTANTS: &[(&str, i64)] = &[
     ("SCTP_GET_PACKET_LOG", 0x4000_0015),
     ("SCTP_CLR_STAT_LOG", 0x4000_0016),
     ("SCTP_ACCEPT_ZERO_CHECKSUM", 0x4000_0017),
+    // Ancillary data of FreeBSD, which no message has.
+    ("SCTP_EXTRCV", 0x4000_0018),
 ];
 
 /// Errors of Linux's `errno.h`.

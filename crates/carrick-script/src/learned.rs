@@ -3,7 +3,7 @@
 //! A script chooses numbers for the tag and the initial TSN of the stack, in the INIT or INIT ACK that it expects. From
 //! then on these numbers name the values that the stack has chosen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use carrick_wire::{Chunk, ChunkType, Packet, Parameter, ParameterType, Parameters, RawChunk};
 
@@ -40,8 +40,10 @@ pub(crate) struct Learned {
     init_tag: Option<u32>,
     /// Tag of the peer in the association.
     peer_tag: Option<u32>,
-    /// Tag of the last packet to the stack.
-    last_injected_tag: u32,
+    /// Tags that the peer has given the stack in an INIT or INIT ACK.
+    peer_tags: BTreeSet<u32>,
+    /// Tags of the packets to the stack.
+    injected_tags: BTreeSet<u32>,
     /// Port of the stack, from its first packet.
     pub(crate) port: Option<u16>,
     variables: BTreeMap<String, Value>,
@@ -120,15 +122,14 @@ impl Learned {
             && first.flags & 1 == 1
     }
 
-    /// Tag of a packet of the stack that begins with this chunk, unless the script has one.
-    pub(crate) fn tag_from_stack(&self, first: &RawChunk<'_>) -> u32 {
-        let tag = match first.kind {
-            ChunkType::INIT => Some(0),
-            ChunkType::INIT_ACK => self.init_tag,
-            _ if Self::is_reflected(first) => Some(self.last_injected_tag),
-            _ => self.peer_tag.or(self.init_tag),
-        };
-        tag.unwrap_or_default()
+    /// Returns whether a packet of the stack that begins with this chunk may have a tag. The script may have events
+    /// between the packet that it answers and the comparison.
+    pub(crate) fn may_have_tag(&self, first: &RawChunk<'_>, tag: u32) -> bool {
+        match first.kind {
+            ChunkType::INIT => tag == 0,
+            _ if Self::is_reflected(first) => self.injected_tags.contains(&tag),
+            _ => self.peer_tags.contains(&tag),
+        }
     }
 
     /// Returns the tag of packets of the stack in the association; 0, that of an INIT, if there is none.
@@ -138,8 +139,14 @@ impl Learned {
 
     /// Learns from a packet to the stack.
     pub(crate) fn injected(&mut self, packet: &Packet<'_>) {
-        self.last_injected_tag = packet.header().tag.0;
+        self.injected_tags.insert(packet.header().tag.0);
         for raw in packet.chunks().map_while(Result::ok) {
+            // A chunk with errors in its other fields has a tag, too.
+            if matches!(raw.kind, ChunkType::INIT | ChunkType::INIT_ACK)
+                && let Some(tag) = raw.value.first_chunk()
+            {
+                self.peer_tags.insert(u32::from_be_bytes(*tag));
+            }
             match Chunk::parse(raw) {
                 Ok(Chunk::Init(init)) => self.init_tag = Some(init.tag.0),
                 Ok(Chunk::InitAck(init)) => self.peer_tag = Some(init.tag.0),

@@ -153,39 +153,21 @@ impl PacketMatcher {
         self.sent.len()
     }
 
-    /// Checks that no packet was sent before an event at `time` that is not one of the stack.
-    pub(crate) fn check_before(&self, position: Position, time: Time) -> Matched<()> {
-        match self.sent.front() {
-            Some(packet) if packet.time + self.tolerance < time => {
-                let text = "the stack sent a packet that is not expected here";
-                Err(self.unexpected(position, text))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns the failure by a packet that remains after the last event.
-    pub(crate) fn left_over(&self, position: Position) -> Option<Failure> {
-        let text = "the stack sent a packet that is not expected after the last event";
-        (!self.sent.is_empty()).then(|| *self.unexpected(position, text))
-    }
-
     /// Returns the failure by the first packet that no event expects.
-    fn unexpected(&self, position: Position, text: &str) -> Box<Failure> {
-        let mut failure = Box::new(failure(position, Time::ZERO, text));
-        if let Some(packet) = self.sent.front() {
-            failure.time = packet.time.since(Time::ZERO);
-            let text = Packet::parse(&packet.bytes)
-                .map_or_else(|e| e.to_string(), |p| describe(&p, None, &self.learned));
-            let time = seconds(packet.time);
-            let SentRoute {
-                source,
-                destination,
-                ..
-            } = packet.route;
-            failure.actual = Some(format!("{time} > {source} > {destination}: {text}"));
-        }
-        failure
+    pub(crate) fn left_over(&self, position: Position) -> Option<Failure> {
+        let packet = self.sent.front()?;
+        let message = "the stack sent a packet that is not expected after the last event";
+        let mut failure = failure(position, packet.time, message);
+        let text = Packet::parse(&packet.bytes)
+            .map_or_else(|e| e.to_string(), |p| describe(&p, None, &self.learned));
+        let time = seconds(packet.time);
+        let SentRoute {
+            source,
+            destination,
+            ..
+        } = packet.route;
+        failure.actual = Some(format!("{time} > {source} > {destination}: {text}"));
+        Some(failure)
     }
 
     /// Builds a packet to the stack, and learns from it.

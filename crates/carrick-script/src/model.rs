@@ -23,7 +23,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// System whose lines of a script are part of it (`#ifdef`).
+/// System for which a script was written: `#ifdef`, and sizes of structs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum System {
     /// `#ifdef Linux`
@@ -65,6 +65,7 @@ pub struct Script {
     pub title: String,
     /// Options that have no effect.
     pub(crate) notes: Vec<Note>,
+    pub(crate) system: System,
     pub(crate) options: ScriptOptions,
     pub(crate) events: Vec<Event>,
 }

@@ -168,7 +168,6 @@ impl<'s> PeerRun<'s> {
                 if now < window.0 {
                     return Ok(Some(PeerAction::WaitUntil(window.0.since(Time::ZERO))));
                 }
-                self.matcher.check_before(event.position, window.0)?;
                 let packet = self.matcher.inject(now, event, packet)?;
                 self.last = now;
                 self.next += 1;

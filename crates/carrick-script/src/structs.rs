@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use carrick_sockets::linux::{self, LAYOUTS, read_address, write_address};
 
 use crate::constants::constant;
-use crate::model::{Expression, ExpressionKind, Position};
+use crate::model::{Expression, ExpressionKind, Position, System};
 
 /// Error of a call: place and reason.
 pub(crate) type CallError = (Position, String);
@@ -31,6 +31,15 @@ const ARRAYS: [(&str, &str, usize); 8] = [
     ("struct sctp_authkey", "sca_key", 1),
     ("struct sctp_authchunks", "gauth_chunks", 1),
     ("struct sctp_reset_streams", "srs_stream_list", 2),
+];
+
+/// Sizes of the structs that are larger or smaller on FreeBSD.
+const FREEBSD_SIZES: [(&str, usize); 5] = [
+    ("struct sctp_sndrcvinfo", 128),
+    ("struct sctp_setpeerprim", 136),
+    ("struct sctp_prim", 136),
+    ("struct sctp_paddrparams", 152),
+    ("struct sctp_udpencaps", 136),
 ];
 
 /// Fields of `sctp_event_subscribe` (RFC 6458, section 6.2.1), a byte each.
@@ -182,6 +191,15 @@ impl StructLayout {
         self.size
     }
 
+    /// Returns the size of a value here whose size in a script for a system is `len`.
+    pub(crate) fn size_here(&self, len: usize, system: System) -> usize {
+        let theirs = (self.name, len);
+        match system {
+            System::FreeBsd if FREEBSD_SIZES.contains(&theirs) => self.size,
+            _ => len,
+        }
+    }
+
     /// Returns the struct that has a field.
     pub(crate) fn with_field(field: &str) -> Option<Self> {
         // The header that all notifications have.
@@ -195,6 +213,10 @@ impl StructLayout {
                 array: None,
             });
         }
+        // Names of RFC 6458, section 6.1.11.
+        if field.starts_with("ssfe_") {
+            return Self::named("struct sctp_send_failed_event");
+        }
         let has_field =
             |fields: &[(&str, usize, usize)]| fields.iter().any(|(n, _, _)| *n == field);
         let (name, _, _) = LAYOUTS.iter().find(|(_, _, fields)| has_field(fields))?;
@@ -202,11 +224,7 @@ impl StructLayout {
     }
 
     fn field(&self, position: Position, name: &str) -> Result<(usize, usize)> {
-        // Scripts of packetdrill write onoff and linger.
-        let is_linger = self.name == "struct linger";
-        let is_named =
-            |known: &str| known == name || is_linger && known.strip_prefix("l_") == Some(name);
-        let found = self.fields.iter().find(|(known, _, _)| is_named(known));
+        let found = self.fields.iter().find(|(known, _, _)| known == name);
         found.map(|(_, at, len)| (*at, *len)).ok_or_else(|| {
             let names: Vec<&str> = self.fields.iter().map(|(n, _, _)| n.as_str()).collect();
             let fields = names.join(", ");
@@ -312,10 +330,23 @@ impl StructLayout {
                     );
                 }
                 ExpressionKind::Ellipsis if is_outer => {}
-                _ => flat.push((name.clone(), value.clone())),
+                _ => flat.push((self.linux_name(name), value.clone())),
             }
         }
         Ok(flat)
+    }
+
+    /// Returns the name that Linux has for a field: packetdrill writes `onoff`, RFC 6458 has `ssfe_type`.
+    fn linux_name(&self, name: &str) -> String {
+        match (self.name, name) {
+            ("struct linger", "onoff" | "linger") => format!("l_{name}"),
+            ("struct sctp_send_failed_event", "ssf_data") => "ssfe_data".into(),
+            (
+                "struct sctp_send_failed_event",
+                "ssfe_type" | "ssfe_flags" | "ssfe_length" | "ssfe_error" | "ssfe_assoc_id",
+            ) => name.replacen("ssfe", "ssf", 1),
+            _ => name.to_owned(),
+        }
     }
 }
 

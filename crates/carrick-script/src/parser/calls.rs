@@ -102,7 +102,13 @@ impl Parser<'_> {
                 ExpressionKind::Variable(self.word("the name of a variable")?.to_owned())
             }
             Some('"') => ExpressionKind::Text(self.string()?),
-            Some('[') => ExpressionKind::Array(self.list(Self::expression)?),
+            Some('[') => match self.list(Self::expression)? {
+                // A list of anything.
+                list if matches!(list.as_slice(), [any] if any.kind == ExpressionKind::Ellipsis) => {
+                    ExpressionKind::Ellipsis
+                }
+                list => ExpressionKind::Array(list),
+            },
             Some('{') => ExpressionKind::Struct(self.structure()?),
             Some(c) if c.is_ascii_digit() || c == '-' => {
                 ExpressionKind::Number(self.integer("a number")?)

@@ -74,7 +74,7 @@ impl Script {
         Self::parse_for(text, System::Linux)
     }
 
-    /// Parses a script with the lines for a system.
+    /// Parses a script with the lines for a system, whose sizes of structs it has.
     ///
     /// # Errors
     /// The first syntax error, with its line and column.
@@ -112,6 +112,7 @@ impl Script {
         Ok(Self {
             title,
             notes: parser.notes,
+            system,
             options,
             events,
         })
@@ -213,8 +214,7 @@ impl Parser<'_> {
         } else {
             self.timing()?
         };
-        let end = if self.rest().starts_with("...") {
-            self.at += 3;
+        let end = if self.take("...")? {
             Some(self.timing()?)
         } else {
             None
@@ -269,18 +269,15 @@ impl Parser<'_> {
 
     fn timing(&mut self) -> Parsed<Timing> {
         const WHAT: &str = "a time, such as `+0.1`, `0.5`, `+0.1~+0.2` or `*`";
-        if self.rest().starts_with('*') {
-            self.at += 1;
+        if self.take("*")? {
             return Ok(Timing::Any);
         }
-        let relative = self.rest().starts_with('+');
-        self.at += usize::from(relative);
+        let relative = self.take("+")?;
         let from = self.seconds(WHAT)?;
         let mut to = from;
-        if self.rest().starts_with('~') {
-            self.at += 1;
+        if self.take("~")? {
             if relative {
-                self.at += usize::from(self.rest().starts_with('+'));
+                self.take("+")?;
             }
             to = self.seconds(WHAT)?;
             if to < from {
@@ -296,6 +293,7 @@ impl Parser<'_> {
 
     /// Parses seconds with up to nine decimals.
     fn seconds(&mut self, what: &str) -> Parsed<Duration> {
+        self.skip()?;
         let rest = self.rest();
         let digits = |text: &str| {
             text.find(|c: char| !c.is_ascii_digit())

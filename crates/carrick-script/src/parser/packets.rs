@@ -11,9 +11,12 @@ impl Parser<'_> {
     pub(super) fn packet(&mut self, is_injected: bool) -> Parsed<Action> {
         self.is_injected = is_injected;
         let mut packet = PacketSpec::default();
-        self.prefix(&mut packet)?;
+        let quoted = self.prefix(&mut packet)?;
         if self.take_word("icmp")? {
-            return self.icmp(&packet).map(Action::Icmp);
+            return self.icmp(&packet, quoted).map(Action::Icmp);
+        }
+        if quoted.is_some() {
+            return Err(self.error("expected `icmp` behind the packet that it quotes"));
         }
         self.expect("sctp")?;
         if self.take("(")? {
@@ -47,17 +50,24 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses addresses, fields of the IP header and ports in front of the protocol.
-    fn prefix(&mut self, packet: &mut PacketSpec) -> Parsed<()> {
+    /// Parses addresses, fields of the IP header and ports in front of the protocol; returns the packet that an ICMP
+    /// message quotes.
+    fn prefix(&mut self, packet: &mut PacketSpec) -> Parsed<Option<PacketSpec>> {
+        let mut quoted = None;
         loop {
             self.skip()?;
             let rest = self.rest();
-            if self.take("(")? || self.take("[")? {
+            let is_list = self.take("[")?;
+            if is_list && self.take_word("sctp")? {
+                quoted = Some(self.quoted()?);
+                continue;
+            }
+            if is_list || self.take("(")? {
                 self.ip_fields(packet)?;
                 continue;
             }
             if rest.starts_with("sctp") || rest.starts_with("icmp") {
-                return Ok(());
+                return Ok(quoted);
             }
             // `ipv4 A > B:` as in scripts with tunnels, or the addresses alone.
             if self.take_word("ipv4")? || self.take_word("ipv6")? {
@@ -141,8 +151,24 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Parses type and code of an ICMP message, and the packet that it quotes.
-    fn icmp(&mut self, outer: &PacketSpec) -> Parsed<IcmpSpec> {
+    /// Parses verification tag and UDP ports of the packet that an ICMP message quotes, behind `[sctp`.
+    fn quoted(&mut self) -> Parsed<PacketSpec> {
+        let mut quoted = PacketSpec::default();
+        if self.take("(")? {
+            self.take("tag")?;
+            self.take("=")?;
+            quoted.tag = Some(self.number(u64::from(u32::MAX))?);
+            self.expect(")")?;
+        }
+        if self.take("/")? {
+            self.udp_ports(&mut quoted)?;
+        }
+        self.expect("]")?;
+        Ok(quoted)
+    }
+
+    /// Parses type and code of an ICMP message, and the packet that it quotes unless that is in front.
+    fn icmp(&mut self, outer: &PacketSpec, quoted: Option<PacketSpec>) -> Parsed<IcmpSpec> {
         if !self.is_injected {
             return Err(self.error("the stack sends no ICMP messages: write `<`"));
         }
@@ -178,28 +204,19 @@ impl Parser<'_> {
                 return Err(self.error("expected unreachable, packet_too_big or parameter_problem"));
             }
         };
-        let mut icmp = IcmpSpec {
+        let quoted = match quoted {
+            None if self.take("[")? => {
+                self.expect("sctp")?;
+                self.quoted()?
+            }
+            quoted => quoted.unwrap_or_default(),
+        };
+        Ok(IcmpSpec {
             kind,
             addresses: outer.addresses,
-            tag: None,
-            udp_ports: None,
-        };
-        if self.take("[")? {
-            let mut quoted = PacketSpec::default();
-            self.expect("sctp")?;
-            if self.take("(")? {
-                self.take("tag")?;
-                self.take("=")?;
-                icmp.tag = Some(self.number(u64::from(u32::MAX))?);
-                self.expect(")")?;
-            }
-            if self.take("/")? {
-                self.udp_ports(&mut quoted)?;
-            }
-            icmp.udp_ports = quoted.udp_ports;
-            self.expect("]")?;
-        }
-        Ok(icmp)
+            tag: quoted.tag,
+            udp_ports: quoted.udp_ports,
+        })
     }
 
     fn packet_field(&mut self, packet: &mut PacketSpec) -> Parsed<()> {
