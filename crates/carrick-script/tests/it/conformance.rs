@@ -81,7 +81,7 @@ fn changed_values(line: &str, sign: char) -> Vec<String> {
             .trim_end_matches('=')
             .rsplit(|c: char| !c.is_alphanumeric() && c != '_')
             .next();
-        let is_chosen = matches!(key, Some("tag" | "tsn")) && line.contains("sctp: INIT");
+        let is_chosen = matches!(key, Some("tag" | "tsn")) && before.contains(": INIT");
         // The result of a call.
         let is_result = before.ends_with(") =");
         if let Some(value) = changed_value(value).filter(|_| !is_chosen && !is_result) {
