@@ -974,7 +974,7 @@ fn compare_control(expected: &Expression, received: &Received) -> Called<Option<
         return Ok(None);
     }
     let list = elements(expected)?;
-    let actual = read_control(&received.control).unwrap_or_default();
+    let mut actual = read_control(&received.control).unwrap_or_default();
     if list.len() != actual.len() {
         return Ok(Some(Difference {
             field: "number of control messages".into(),
@@ -982,8 +982,16 @@ fn compare_control(expected: &Expression, received: &Received) -> Called<Option<
             actual: actual.len().to_string(),
         }));
     }
-    for (value, actual) in list.iter().zip(&actual) {
-        for (name, value) in fields(value)? {
+    for value in list {
+        let fields = fields(value)?;
+        // The order of control messages has no meaning, and differs between systems.
+        let kind = fields
+            .iter()
+            .find(|(name, value)| name == "cmsg_type" && value.kind != ExpressionKind::Ellipsis);
+        let kind = kind.map(|(_, value)| number(value)).transpose()?;
+        let is_kind = |message: &ControlMessage| kind == Some(message.kind.into());
+        let actual = actual.remove(actual.iter().position(is_kind).unwrap_or(0));
+        for (name, value) in fields {
             let number_of = |actual: i32| -> Called<Option<Difference>> {
                 let expected = number(value)?;
                 Ok((expected != i64::from(actual)).then(|| Difference {

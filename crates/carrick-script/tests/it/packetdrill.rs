@@ -664,6 +664,37 @@ fn a_complete_next_message_has_no_flag() {
     passes(&established("", "", &format!("{data}{receive}")));
 }
 
+/// RFC 6458, section 5.3
+#[test]
+fn control_messages_have_no_order() {
+    let next =
+        "{cmsg_level=IPPROTO_SCTP, cmsg_type=SCTP_NXTINFO, cmsg_data={nxt_sid=1, nxt_length=5}}";
+    let this =
+        "{cmsg_level=IPPROTO_SCTP, cmsg_type=SCTP_RCVINFO, cmsg_data={rcv_sid=0, rcv_tsn=10}}";
+    let events = |control: &str| {
+        established(
+            "",
+            "",
+            &format!(
+                "+0.0 < sctp: DATA[flgs=UBE, len=20, tsn=10, sid=0, ssn=0, ppid=0];
+             DATA[flgs=UBE, len=21, tsn=11, sid=1, ssn=0, ppid=0]
++0.0 setsockopt(4, IPPROTO_SCTP, SCTP_RECVNXTINFO, [1], 4) = 0
++0.0 setsockopt(4, IPPROTO_SCTP, SCTP_RECVRCVINFO, [1], 4) = 0
++0.0 recvmsg(4, {{msg_name(...)=..., msg_iov(1)=[{{..., 100}}], msg_control=[{control}], msg_flags=MSG_EOR}}, 0) = 4
+"
+            ),
+        )
+    };
+    passes(&events(&format!("{next}, {this}")));
+    passes(&events(&format!("{this}, {next}")));
+    // Each one counts.
+    let found = difference(&events(&format!("{this}, {this}")));
+    assert_eq!(found, ("cmsg_type".into(), "3".into(), "4".into()));
+    let wrong = this.replace("rcv_tsn=10", "rcv_tsn=12");
+    let found = difference(&events(&format!("{wrong}, {next}")));
+    assert_eq!(found, ("rcv_tsn".into(), "12".into(), "10".into()));
+}
+
 /// RFC 6458, sections 8.1.12 and 8.1.9
 #[test]
 fn structs_have_the_sizes_of_the_system() {
