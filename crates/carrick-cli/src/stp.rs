@@ -74,10 +74,7 @@ fn set_log(arguments: &Arguments, config: &StpConfig) {
 }
 
 fn not_read(error: &ConfigError) -> Failure {
-    // Errors of the parser show the line of the file below.
-    let text = error.to_string();
-    let lines: Vec<_> = text.lines().map(str::trim).collect();
-    Failure::Run(lines.join(" "))
+    Failure::Run(error.to_string())
 }
 
 fn failure(error: &StpError) -> Failure {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use carrick_daemon::{Config, ReservedPorts, SocketsConfig};
+use carrick_metrics::located_error;
 use nix::unistd::User;
 use serde::{Deserialize, Deserializer, de::Error};
 
@@ -183,7 +184,8 @@ impl Settings {
 
     /// Parses the content of a file. The error names the line and the key.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let settings: Self = toml::from_str(text).map_err(|error| described(text, &error))?;
+        let settings: Self = toml::from_str(text)
+            .map_err(|error| located_error(text, error.span(), error.message()))?;
         let network = &settings.network;
         let has_port = network.udp_port.or(network.peer_udp_port).is_some();
         if network.transport == TransportSetting::Raw && has_port {
@@ -270,19 +272,6 @@ fn located(text: &str, why: &str) -> String {
         Some((number, key)) => format!("line {number}, {key}: {why}"),
         None => format!("[defaults]: {why}"),
     }
-}
-
-/// Returns an error in one line, with the number of the line and its text up to the value.
-fn described(text: &str, error: &toml::de::Error) -> String {
-    let message = error.message().lines().collect::<Vec<_>>().join("; ");
-    let Some(span) = error.span() else {
-        return message;
-    };
-    let before = text.get(..span.start).unwrap_or(text);
-    let number = before.matches('\n').count() + 1;
-    let line = text.lines().nth(number - 1).unwrap_or_default();
-    let key = line.split('=').next().unwrap_or_default().trim();
-    format!("line {number}, {key}: {message}")
 }
 
 #[cfg(test)]

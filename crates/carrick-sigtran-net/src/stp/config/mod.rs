@@ -12,6 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use carrick::{Config, Preset};
+use carrick_metrics::located_error;
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig};
 use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, RegistrationPolicy};
 use carrick_sigtran::m3ua::{
@@ -52,7 +53,7 @@ pub enum ConfigError {
     Form {
         /// The file.
         path: String,
-        /// Line and error.
+        /// Line, key and error.
         reason: String,
     },
     /// A value is out of range or contradicts another one.
@@ -280,7 +281,7 @@ impl StpConfig {
     pub fn parse(path: &str, text: &str) -> Result<Self, ConfigError> {
         let file: ConfigFile = toml::from_str(text).map_err(|error| ConfigError::Form {
             path: path.to_owned(),
-            reason: error.to_string().trim_end().to_owned(),
+            reason: located_error(text, error.span(), error.message()),
         })?;
         file.check().map_err(|Wrong { at, reason }| {
             let before = text.get(..at.start).unwrap_or_default();
@@ -391,12 +392,26 @@ opc = 5
     }
 
     #[test]
-    fn an_unknown_key_is_an_error_with_its_line() {
-        let why = error("addresses = [\"127.0.0.1\"]", "adresses = []");
-        assert!(
-            why.contains("line 3") && why.contains("`adresses`"),
-            "{why}"
-        );
+    fn errors_of_the_form_are_one_line_with_the_key() {
+        for (good, bad, expected) in [
+            (
+                "addresses = [\"127.0.0.1\"]",
+                "adresses = []",
+                "f: line 3, adresses: unknown field `adresses`, expected",
+            ),
+            (
+                "addresses = [\"127.0.0.1\"]",
+                "port = x",
+                "f: line 3, port: string values must be quoted",
+            ),
+            ("[listen]", "[lsten]", "f: line 2, [lsten]: unknown field"),
+        ] {
+            let why = error(good, bad);
+            assert!(why.starts_with(expected), "{why}");
+            assert!(!why.contains('\n'), "{why}");
+        }
+        let why = StpConfig::parse("f", "variant = \"itu\"\n").unwrap_err();
+        assert_eq!(why.to_string(), "f: missing field `listen`");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use carrick::Preset;
+use carrick_metrics::located_error;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
@@ -314,12 +315,9 @@ impl DaemonSettings {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// The error with its line, if known.
+    /// The error with its line and key, if known.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         toml::from_str(text).map_err(|error| {
-            let line = error
-                .span()
-                .map(|span| 1 + text[..span.start].matches('\n').count());
             let message = match error.message() {
                 // The library does not describe the format.
                 what @ "invalid socket address syntax" => {
@@ -329,10 +327,7 @@ impl DaemonSettings {
                 "missing field `kind`" => format!("kind: {BACKENDS}"),
                 what => what.to_owned(),
             };
-            ConfigError::Form(match line {
-                Some(line) => format!("line {line}: {message}"),
-                None => message,
-            })
+            ConfigError::Form(located_error(text, error.span(), &message))
         })
     }
 

@@ -74,10 +74,18 @@ fn errors_name_their_line_or_key() {
         }
     };
     for (from, to, reported) in [
-        ("wildcards = false", "wildcard = false", "line 8: "),
+        (
+            "wildcards = false",
+            "wildcard = false",
+            "line 8, wildcard: ",
+        ),
         ("kind = \"memory\"", "", "kind = \"nftables\""),
         ("kind = \"memory\"", "kind = \"iptables\"", "`nftables`"),
-        ("max-lifetime = 600", "max-lifetime = \"x\"", "line 6: "),
+        (
+            "max-lifetime = 600",
+            "max-lifetime = \"x\"",
+            "line 6, max-lifetime: ",
+        ),
         ("max-lifetime = 600", "max-lifetime = 0", "max-lifetime: "),
         ("0e0f", "0e", "agent \"pbx\": key: "),
         (
@@ -107,7 +115,11 @@ fn errors_name_their_line_or_key() {
             "rule-traffic: must be at most 10000",
         ),
         ("\"udp\"", "\"udb\"", "protocols: unknown protocol \"udb\""),
-        ("6]", "600]", "line 7: must be the name of a protocol"),
+        (
+            "6]",
+            "600]",
+            "line 7, protocols: must be the name of a protocol",
+        ),
         ("\"all\"", "5", "must be a word"),
         ("127.0.0.1:7626\"]", "127.0.0.1\"]", "give ADDRESS:PORT"),
         ("rules = 1000", "exact-ports = 0", "limits.exact-ports: "),
