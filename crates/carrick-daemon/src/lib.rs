@@ -595,13 +595,29 @@ fn open_control(path: &Path) -> Result<OwnedFd, DaemonError> {
         path: path.to_owned(),
         source,
     };
-    if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
+    // A path without a directory is in the current one.
+    let directory = path.parent().filter(|own| !own.as_os_str().is_empty());
+    if let Some(directory) = directory.filter(|directory| !directory.exists()) {
+        if !has_own_directory(path) {
+            let reason = format!(
+                "directory {} does not exist: create it, or choose another path with --socket",
+                directory.display()
+            );
+            return Err(failed(io::Error::new(io::ErrorKind::NotFound, reason)));
+        }
         std::fs::create_dir_all(directory).map_err(failed)?;
     }
     if !remove_socket(path).map_err(failed)? {
         return Err(DaemonError::NotASocket(path.to_owned()));
     }
     listen_at(path).map_err(failed)
+}
+
+/// Returns whether the directory of a socket is Carrick's own, as that of a default path is.
+fn has_own_directory(path: &Path) -> bool {
+    let runtime = std::env::var("XDG_RUNTIME_DIR").unwrap_or_default();
+    path == Path::new(carrick_ipc::SYSTEM_SOCKET)
+        || !runtime.is_empty() && path == Path::new(&carrick_ipc::user_socket(&runtime))
 }
 
 /// Removes a socket. Returns false for another file, which remains; a symbolic link is one.

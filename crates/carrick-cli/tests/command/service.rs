@@ -119,6 +119,33 @@ fn a_json_log_has_the_reason_of_a_failure() {
     assert_eq!((finished.code, &*finished.errors), (Some(1), ""));
 }
 
+/// The directory of a default path is Carrick's own, and is created.
+#[test]
+fn the_directory_of_a_given_socket_must_exist() {
+    let folder = Folder::new("directory");
+    let socket = folder.path("missing/socket");
+    let network = ["--udp-port=0", "--bind=127.0.0.1"];
+    run(&[&["daemon", "--socket", &socket], &network[..]].concat()).assert_failed(
+        1,
+        &format!(
+            "cannot open the control socket {socket}: directory {} does not exist: create it, or choose",
+            folder.path("missing")
+        ),
+    );
+    assert!(!Path::new(&folder.path("missing")).exists());
+    let own = [
+        ("XDG_RUNTIME_DIR", &*folder.path("")),
+        ("CARRICK_DAEMON", ""),
+    ];
+    let carrick = env!("CARGO_BIN_EXE_carrick");
+    let arguments = [&["daemon"], &network[..]].concat();
+    let mut daemon = start_in(Stdio::null(), &own, carrick, &arguments);
+    let line = daemon.error_line();
+    assert!(line.contains("carrick/socket on UDP port"), "{line}");
+    daemon.terminate();
+    assert_eq!(daemon.finish().code, Some(0));
+}
+
 /// The manager's end of a notification socket.
 fn manager(path: &str) -> UnixDatagram {
     let manager = UnixDatagram::bind(path).unwrap();
