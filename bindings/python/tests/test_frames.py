@@ -32,7 +32,8 @@ def test_experiments_are_those_of_the_command(tmp_path: Path) -> None:
     command("reproduce", "failover-signaling", "--reps", 1, "--out", tmp_path / "command", directory=tmp_path)
     result = Experiment.load("failover-signaling").run(repetitions=1, progress=False)
     written = {path.name: path.read_bytes() for path in result.write(tmp_path / "python")}
-    expected = {path.name: path.read_bytes() for path in (tmp_path / "command").iterdir()}
+    files = [path for path in (tmp_path / "command").rglob("*") if path.is_file()]
+    expected = {path.name: path.read_bytes() for path in files}
     # The report names the date.
     del written["report.html"], expected["report.html"]
     assert written == expected

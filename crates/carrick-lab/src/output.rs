@@ -1,5 +1,6 @@
 //! Output files of a run: the report; per scenario the rows as CSV and JSON, and the values of all
-//! repetitions as CSV; and every figure as a separate SVG file with its points as CSV.
+//! repetitions as CSV; every figure as a separate SVG file with its points as CSV; and the files that
+//! describe it, in a folder of their own.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -51,6 +52,12 @@ pub fn write(
         if !result.drawing.is_empty() {
             put(format!("{name}-network.svg"), result.drawing.to_svg(true))?;
         }
+        if !result.files.is_empty() {
+            prepare(&directory.join(folder_of_files(name)))?;
+        }
+        for (file, text) in &result.files {
+            put(format!("{}/{file}", folder_of_files(name)), text.clone())?;
+        }
         for figure in &result.figures {
             put(format!("{name}-{}.svg", figure.id), figure.to_svg(true))?;
             put(format!("{name}-{}.csv", figure.id), figure.to_csv())?;
@@ -59,43 +66,80 @@ pub fn write(
     Ok(written)
 }
 
+/// Returns the name of the folder, beside the report, of the files that describe a scenario.
+pub(crate) fn folder_of_files(scenario: &str) -> String {
+    format!("{scenario}-files")
+}
+
 /// Writes a file with `write`. An existing file is replaced by the finished one, and kept with its content
 /// if an error occurs; it keeps its mode. Links are followed; devices and pipes are written directly.
 ///
 /// # Errors
 /// Those of the system and of `write`.
 pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    let existing = match fs::metadata(path) {
-        Ok(existing) => Some(existing),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    if existing
-        .as_ref()
-        .is_some_and(|existing| !existing.is_file())
-    {
-        return write(&mut File::options().write(true).open(path)?);
-    }
-    let target = match &existing {
-        Some(_) => path.canonicalize()?,
-        None => path.to_owned(),
-    };
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
-    let written = (|| {
-        let mut file = File::create(&temporary)?;
+    let (mut file, replacement) = Replacement::begin(path)?;
+    write(&mut file)?;
+    replacement.finish()
+}
+
+/// File that is being written and then replaces an existing one, as [`replace`] does it. Dropping it without
+/// [`Self::finish`] removes it.
+#[derive(Debug)]
+pub(crate) struct Replacement {
+    /// The unfinished file and the one that it replaces; `None` for a device or a pipe.
+    paths: Option<(PathBuf, PathBuf)>,
+}
+
+impl Replacement {
+    /// Opens the file to be written in place of `path`.
+    pub(crate) fn begin(path: &Path) -> io::Result<(File, Self)> {
+        let existing = match fs::metadata(path) {
+            Ok(existing) => Some(existing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        if existing
+            .as_ref()
+            .is_some_and(|existing| !existing.is_file())
+        {
+            let file = File::options().write(true).open(path)?;
+            return Ok((file, Self { paths: None }));
+        }
+        let target = match &existing {
+            Some(_) => path.canonicalize()?,
+            None => path.to_owned(),
+        };
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let temporary = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
+        let file = File::create(&temporary)?;
+        let own = Self {
+            paths: Some((temporary, target)),
+        };
         if let Some(existing) = existing {
             file.set_permissions(existing.permissions())?;
         }
-        write(&mut file)?;
-        file.sync_all()?;
-        fs::rename(&temporary, &target)
-    })();
-    if written.is_err() {
-        // The first error is the one to report.
-        let _ = fs::remove_file(&temporary);
+        Ok((file, own))
     }
-    written
+
+    /// Replaces the existing file.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        let Some((temporary, target)) = &self.paths else {
+            return Ok(());
+        };
+        File::open(temporary)?.sync_all()?;
+        fs::rename(temporary, target)?;
+        self.paths = None;
+        Ok(())
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        if let Some((temporary, _)) = &self.paths {
+            // The error of writing is the one to report.
+            let _ = fs::remove_file(temporary);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -123,6 +167,27 @@ mod tests {
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
         replace(Path::new("/dev/null"), put("no file")).unwrap();
         fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn the_scenario_is_written_and_linked() {
+        let name = format!("carrick-output-files-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let mut result = sample();
+        result.scenario = "a #1".into();
+        result.files = vec![("scenario.toml".into(), "duration = \"1 s\"\n".into())];
+        let files = write(&directory, &RunInfo::new(7), &[result]).unwrap();
+        let scenario = directory.join("a #1-files").join("scenario.toml");
+        assert!(files.contains(&scenario), "{files:?}");
+        assert_eq!(
+            fs::read_to_string(&scenario).unwrap(),
+            "duration = \"1 s\"\n"
+        );
+        let report = fs::read_to_string(&files[0]).unwrap();
+        let link = "<a href=\"a%20%231-files/scenario.toml\">scenario.toml</a>";
+        assert!(report.contains(link), "{report}");
+        assert!(report.contains("<pre>duration = &quot;1 s&quot;\n</pre>"));
+        fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]

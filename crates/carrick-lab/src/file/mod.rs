@@ -86,6 +86,7 @@ pub struct ScenarioFile {
     name: String,
     head: Head,
     fingerprint: u64,
+    text: String,
     /// Document of the keys that the caller has changed; empty if there are none.
     changes: String,
     cells: Vec<(Cell, Model)>,
@@ -163,6 +164,7 @@ impl ScenarioFile {
             name: stem.unwrap_or("scenario").into(),
             head,
             fingerprint: fingerprint([text, changes]),
+            text: text.into(),
             changes: changes.into(),
             cells,
             own_repetitions,

@@ -81,6 +81,7 @@ pub(super) fn of(
             ),
             Setting::new("cells", file.cells.len().to_string()),
         ],
+        files: vec![("scenario.toml".into(), file.text.clone())],
         ..ScenarioResult::empty(&file.name, question, options.seed, repetitions)
     }
 }
@@ -105,13 +106,9 @@ fn figures(file: &ScenarioFile, rows: &[Row]) -> Option<Vec<Figure>> {
     let places: Option<Vec<(f64, String)>> = cells.map(|own| split(&own[0].1)).collect();
     let places = places?;
     let unit = &places[0].1;
-    let curve = |cell: &super::Cell| {
-        let others = cell.values()[1..].iter().map(|(_, value)| value.as_str());
-        others.collect::<Vec<&str>>().join(", ")
-    };
-    let names: Vec<String> = file.cells().map(curve).collect();
-    let mut curves: Vec<&String> = Vec::new();
-    for name in &names {
+    let names: Vec<&str> = file.cells().map(super::Cell::curve).collect();
+    let mut curves: Vec<&str> = Vec::new();
+    for &name in &names {
         if !curves.contains(&name) {
             curves.push(name);
         }
@@ -125,7 +122,7 @@ fn figures(file: &ScenarioFile, rows: &[Row]) -> Option<Vec<Figure>> {
     let short = key.rsplit('.').next().unwrap_or(key);
     let figure = |(column, heading): (usize, Heading)| {
         let series = curves.iter().enumerate().map(|(style, name)| {
-            let own = (0..places.len()).filter(|cell| names[*cell] == **name);
+            let own = (0..places.len()).filter(|cell| names[*cell] == *name);
             // The rows of a cell are one for each column.
             let columns = rows.len() / places.len();
             let points = own.filter_map(|cell| {
@@ -136,12 +133,7 @@ fn figures(file: &ScenarioFile, rows: &[Row]) -> Option<Vec<Figure>> {
                     error: row.ci95.unwrap_or(0.0),
                 })
             });
-            Series::new(
-                name.as_str(),
-                SeriesKind::ErrorBars,
-                style,
-                points.collect(),
-            )
+            Series::new(*name, SeriesKind::ErrorBars, style, points.collect())
         });
         Figure {
             id: heading

@@ -15,6 +15,7 @@ pub struct Cell {
     /// Swept keys and their values as text.
     values: Vec<(String, String)>,
     label: String,
+    curve: String,
     name: String,
 }
 
@@ -27,6 +28,11 @@ impl Cell {
     /// Returns the label; empty if there is no sweep.
     pub fn label(&self) -> &str {
         &self.label
+    }
+
+    /// Returns the label without the first swept key: that of the cell's curve in a figure over this key.
+    pub(super) fn curve(&self) -> &str {
+        &self.curve
     }
 
     /// Returns the names given in the dimensions, joined by dots; empty if there are none.
@@ -138,27 +144,36 @@ impl<'a> Sweep<'a> {
         }
         let mut values = Vec::new();
         let mut labels = Vec::new();
+        let mut curve = Vec::new();
         let mut names = Vec::new();
-        for (dimension, &place) in self.dimensions.iter().zip(&places) {
+        let shown = |(key, value): &(String, String)| {
+            let key = key.rsplit('.').next().unwrap_or(key);
+            format!("{key} {value}")
+        };
+        for (number, (dimension, &place)) in self.dimensions.iter().zip(&places).enumerate() {
             let place = &dimension.places[place];
             names.extend(Some(place.name.as_str()).filter(|name| !name.is_empty()));
             let own = dimension.keys.iter();
             let own: Vec<(String, String)> = own
                 .map(|key| ((*key).to_owned(), place.text(key)))
                 .collect();
-            match &place.label {
-                Some(given) => labels.push(given.clone()),
-                None => labels.extend(own.iter().map(|(key, value)| {
-                    let key = key.rsplit('.').next().unwrap_or(key);
-                    format!("{key} {value}")
-                })),
+            let label: Vec<String> = match &place.label {
+                Some(given) => vec![given.clone()],
+                None => own.iter().map(shown).collect(),
+            };
+            if number == 0 {
+                curve.extend(own.iter().skip(1).map(shown));
+            } else {
+                curve.extend(label.iter().cloned());
             }
+            labels.extend(label);
             values.extend(own);
         }
         Cell {
             places,
             values,
             label: labels.join(", "),
+            curve: curve.join(", "),
             name: names.join("."),
         }
     }

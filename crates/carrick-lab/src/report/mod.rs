@@ -8,7 +8,7 @@ mod section;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::figure;
-use crate::result::{ScenarioResult, TOLERANCE, TOLERANCE_POINTS, Tally};
+use crate::result::{Row, ScenarioResult, TOLERANCE, TOLERANCE_POINTS, Tally};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -40,6 +40,7 @@ impl RunInfo {
 
 /// Renders the report of a run as an HTML document.
 pub fn to_html(info: &RunInfo, results: &[ScenarioResult]) -> String {
+    let has = |value: fn(&Row) -> bool| results.iter().any(|result| result.rows.iter().any(value));
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -55,12 +56,16 @@ pub fn to_html(info: &RunInfo, results: &[ScenarioResult]) -> String {
                     "Carrick " (env!("CARGO_PKG_VERSION")) ", in virtual time, seed " (info.seed)
                     ". The same version and seed give the same numbers with any number of cores, and on every machine \
                      whose mathematical functions agree to the last bit. Measured values are means of independent \
-                     repetitions with their 95 % confidence interval (Student’s t); n is the number of repetitions. \
-                     A bound is a lower limit (≥), an upper limit (≤) or the value of a model (≈). A published value is \
-                     reproduced if the measured mean differs by at most "
-                    (TOLERANCE) " % of it (" (TOLERANCE_POINTS)
-                    " percentage points of a value in per cent); “interval”: it is also within the 95 % \
-                     interval; “short”: the interval is too wide to decide."
+                     repetitions with their 95 % confidence interval (Student’s t); n is the number of repetitions."
+                    @if has(|row| row.bound.is_some()) {
+                        " A bound is a lower limit (≥), an upper limit (≤) or the value of a model (≈)."
+                    }
+                    @if has(|row| row.published.is_some()) {
+                        " A published value is reproduced if the measured mean differs by at most "
+                        (TOLERANCE) " % of it (" (TOLERANCE_POINTS)
+                        " percentage points of a value in per cent); “interval”: it is also within the 95 % \
+                         interval; “short”: the interval is too wide to decide."
+                    }
                 }
                 @if results.len() > 1 { (contents(results)) }
                 @for result in results { (section::section(result)) }
@@ -180,6 +185,32 @@ mod tests {
         assert!(html.contains("shortened run: 3 repetitions; --full runs 30"));
         assert!(html.contains("carrick reproduce sample --seed 7 --reps 3"));
         assert!(html.contains("Is a &lt; b &amp; c?"));
+    }
+
+    /// A scenario has no paper.
+    #[test]
+    fn columns_without_values_are_left_out() {
+        let mut result = sample();
+        let page = |result: &ScenarioResult| {
+            let html = to_html(&RunInfo::new(7), std::slice::from_ref(result));
+            let (_, body) = html.split_once("<body>").unwrap();
+            let named = |name: &str| body.contains(&format!(">{name}</th>"));
+            let columns = ["published", "bound", "mean", "verdict"].map(named);
+            (
+                columns,
+                body.matches("<td").count(),
+                body.contains("A published value"),
+            )
+        };
+        let (columns, cells, _) = page(&result);
+        assert_eq!(columns, [true; 4]);
+        for row in &mut result.rows {
+            (row.published, row.bound, row.bound_kind) = (None, None, None);
+        }
+        let (left, fewer, explained) = page(&result);
+        assert_eq!(left, [false, false, true, false]);
+        assert_eq!(cells - fewer, 3 * result.rows.len());
+        assert!(!explained, "no column needs it");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::{table, unit};
 use crate::format::{self, ABSENT, or_absent};
+use crate::output;
 use crate::result::{Row, ScenarioResult, Setting, Split, Verdict};
 
 /// Setting with the command that repeats a run other than one of `carrick reproduce`.
@@ -102,37 +103,77 @@ pub(super) fn list(texts: &[String]) -> Markup {
     html! { ul { @for text in texts { li { (text) } } } }
 }
 
+/// Columns of the results that only some rows have.
+#[derive(Clone, Copy)]
+struct OptionalColumns {
+    published: bool,
+    bound: bool,
+    verdict: bool,
+}
+
+impl OptionalColumns {
+    fn of(rows: &[Row]) -> Self {
+        let has = |column: fn(&Row) -> bool| rows.iter().any(column);
+        Self {
+            published: has(|row| row.published_text().is_some()),
+            bound: has(|row| row.bound_text().is_some()),
+            verdict: has(|row| row.verdict().is_some()),
+        }
+    }
+
+    /// Returns the number of all columns of the table.
+    fn count(self) -> usize {
+        5 + [self.published, self.bound, self.verdict]
+            .into_iter()
+            .map(usize::from)
+            .sum::<usize>()
+    }
+}
+
 fn results(rows: &[Row]) -> Markup {
-    let numbers = ["published", "bound", "mean", "median", "± 95 %", "n"];
+    let columns = OptionalColumns::of(rows);
+    let optional = [(columns.published, "published"), (columns.bound, "bound")];
+    let present = optional.into_iter().filter(|(is_present, _)| *is_present);
+    let numbers: Vec<&str> = present
+        .map(|(_, name)| name)
+        .chain(["mean", "median", "± 95 %", "n"])
+        .collect();
+    let texts: &[&str] = if columns.verdict { &["verdict"] } else { &[] };
     table(
         "results",
         rows.len() > LONG,
         &numbers,
-        &["verdict"],
+        texts,
         html! {
-            @for row in rows { (table_row(row)) }
+            @for row in rows { (table_row(row, columns)) }
         },
     )
 }
 
-fn table_row(row: &Row) -> Markup {
+fn table_row(row: &Row, columns: OptionalColumns) -> Markup {
     html! {
         tbody data-row=(row.id) {
             tr {
                 th scope="row" { (row.label) (unit(&row.unit)) }
-                td.number { (row.published_text().unwrap_or_else(|| ABSENT.into())) }
-                td.number { (row.bound_text().unwrap_or_else(|| ABSENT.into())) }
+                @if columns.published {
+                    td.number { (row.published_text().unwrap_or_else(|| ABSENT.into())) }
+                }
+                @if columns.bound {
+                    td.number { (row.bound_text().unwrap_or_else(|| ABSENT.into())) }
+                }
                 td.number.measured { (or_absent(row.measured, format::measured)) }
                 td.number { (or_absent(row.median, format::measured)) }
                 td.number {
                     @if let Some(interval) = format::interval_of(row.ci95, row.measured) { "± " (interval) }
                 }
                 td.number { (row.n) }
-                td class={ "verdict " (row.verdict().map_or("", Verdict::name)) } { (verdict_text(row)) }
+                @if columns.verdict {
+                    td class={ "verdict " (row.verdict().map_or("", Verdict::name)) } { (verdict_text(row)) }
+                }
             }
             @if !row.note.is_empty() || row.not_compared.is_some() {
                 tr.note {
-                    td colspan="8" {
+                    td colspan=(columns.count()) {
                         @if let Some(why) = &row.not_compared { "Not compared: " (why) ". " }
                         (row.note)
                     }
@@ -199,8 +240,15 @@ fn repeat(result: &ScenarioResult) -> Markup {
         (settings(result.settings.iter().filter(|setting| !is_command(setting))))
         @if !result.files.is_empty() {
             p {
-                "The experiment is these files: in a folder of their own, "
-                code { "carrick reproduce FOLDER" } " runs them."
+                @if result.files.len() > 1 {
+                    "The experiment is these files: in a folder of their own, "
+                    code { "carrick reproduce FOLDER" } " runs them. "
+                }
+                "Beside the report:"
+                @for (name, _) in &result.files {
+                    " "
+                    a href={ (percent_encoded(&output::folder_of_files(&result.scenario))) "/" (name) } { (name) }
+                }
             }
         }
         @for (name, text) in &result.files {
@@ -210,6 +258,15 @@ fn repeat(result: &ScenarioResult) -> Markup {
             }
         }
     }
+}
+
+/// Encodes a file's name as a segment of a relative URL (RFC 3986, section 2.1).
+fn percent_encoded(name: &str) -> String {
+    let encoded = |byte: u8| match char::from(byte) {
+        c if c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~') => c.to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(encoded).collect()
 }
 
 /// Returns the settings as a table.

@@ -55,6 +55,21 @@ fn every_example_in_the_documentation_runs() {
     }
 }
 
+#[test]
+fn errors_in_the_documentation_are_printed() {
+    let documentation = std::fs::read_to_string(root().join("docs/scenario-files.md")).unwrap();
+    let errors: Vec<&str> = documentation
+        .lines()
+        .filter_map(|line| line.strip_prefix("carrick: "))
+        .collect();
+    let (_, good) = &examples()[0];
+    let bad = good.replace("delay = \"30 ms\"", "delay = \"30\"");
+    let printed = ScenarioFile::parse("mine.toml", &bad)
+        .unwrap_err()
+        .to_string();
+    assert_eq!(errors, [printed]);
+}
+
 /// Parses a file with an unknown key at `place`, and returns the keys listed in the error.
 fn known(place: &str) -> Vec<String> {
     let text = format!("duration = \"2 s\"\n{}\n", place.replace("HERE", "zzz = 1"));

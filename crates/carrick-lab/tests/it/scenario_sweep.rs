@@ -83,6 +83,32 @@ fn merged_shards_equal_one_run() {
     assert!(merged.rows[2].measured.is_none(), "no path failed");
 }
 
+/// Returns the curves of a figure over the first key of these sweeps.
+fn curves(sweeps: &str) -> Vec<String> {
+    let (scenario, _) = FILE.split_once("[[sweep]]").unwrap();
+    let text = scenario.replace("repetitions = 3", "repetitions = 1") + sweeps;
+    let file = ScenarioFile::parse("small.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let result = file.run(&OPTIONS, &Silent).unwrap();
+    let series = result.figures[0].series.iter();
+    series.map(|series| series.label.clone()).collect()
+}
+
+#[test]
+fn legends_have_the_labels_of_a_sweep() {
+    let axis = "[[sweep]]\n\"links.l.loss\" = [\"0 %\", \"1 %\"]\nlabels = [\"none\", \"some\"]\n";
+    let keys = "[[sweep]]\n\"links.l.delay\" = [\"10 ms\", \"20 ms\"]\n\"links.l.queue\" = [\"9 packets\", \"18 packets\"]\n";
+    let labels = format!("{keys}labels = [\"near\", \"far\"]\n");
+    assert_eq!(curves(&format!("{axis}{labels}")), ["near", "far"]);
+    assert_eq!(
+        curves(&format!("{axis}{keys}")),
+        [
+            "delay 10 ms, queue 9 packets",
+            "delay 20 ms, queue 18 packets"
+        ]
+    );
+    assert_eq!(curves(axis), [""]);
+}
+
 #[test]
 fn an_interrupted_sweep_continues() {
     let directory = Directory::new("killed");
