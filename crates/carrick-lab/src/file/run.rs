@@ -17,7 +17,7 @@ use super::program::{
     HostProgram, LoadAgent, LoadMiddlebox, SctpProgram, Session, TcpProgram, Transactions,
     UdpProgram,
 };
-use crate::capture::capture_interfaces;
+use crate::capture::RunCaptures;
 use crate::live::Program;
 use crate::stats::jain;
 use carrick_hosts::sctp::{EventLog, SctpHost};
@@ -218,25 +218,30 @@ pub(super) fn run<'a>(
         world,
         extras,
     };
-    if let Some(directory) = extras.capture {
-        capture_interfaces(&mut own.world.net, directory, |file| Box::new(file))
-            .map_err(RunFailure::Capture)?;
+    let captures = extras
+        .capture
+        .map_or(Ok(RunCaptures::default()), |directory| {
+            RunCaptures::begin(&mut own.world.net, directory)
+        });
+    let captures = captures.map_err(RunFailure::Capture)?;
+    let result = measured(&mut own, repetition);
+    // A simulation that fails has its captures; a run that the caller stops replaces none.
+    if !extras.is_stopped() {
+        let captured = captures.finish(&mut own.world.net);
+        captured.map_err(RunFailure::Capture)?;
     }
+    Ok(result?)
+}
+
+/// Runs a cell and computes its values.
+fn measured(own: &mut CellRun<'_>, repetition: Repetition) -> Result<CellRunResult, String> {
+    let (model, extras) = (own.model, own.extras);
     let begin = own.preload()?;
     let (warm, end) = (begin + model.warmup, begin + model.duration);
     own.advance(warm)?;
     let before = own.counts();
     own.advance(end)?;
     let counts = own.counts().since(&before);
-    // Dropping the network would complete the captures, too, but report no errors.
-    let captured = own.world.net.finish_captures();
-    captured.map_err(|error| {
-        let directory = extras.capture.unwrap_or(Path::new("."));
-        RunFailure::Capture(format!(
-            "cannot write a capture in {}: {error}; choose another directory",
-            directory.display()
-        ))
-    })?;
     let window = Window {
         from: warm.as_nanos(),
         // All flows may be complete before the warm-up ends.

@@ -1,5 +1,8 @@
 //! Parsing of scenario files, execution of the networks described, and errors with their location.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
 use carrick_netsim::Loss;
 
 use super::*;
@@ -736,5 +739,48 @@ fn a_capture_on_a_full_disk_names_its_place() {
     let Err(LabError::Capture(what)) = failed else {
         panic!("{failed:?}");
     };
-    assert!(what.contains(directory.to_str().unwrap()), "{what}");
+    let place = format!("cannot write {}/", directory.display());
+    assert!(what.starts_with(&place), "{what}");
+    assert!(what.contains(".pcapng: No space left on device"), "{what}");
+}
+
+#[test]
+fn captures_replace_files_when_they_are_complete() {
+    let file = ScenarioFile::parse("x.toml", TWO_PATHS).unwrap();
+    let name = format!("carrick-captures-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    let options = RunOptions {
+        reps: Some(1),
+        ..RunOptions::default()
+    };
+    let contents = || {
+        let entries = std::fs::read_dir(&directory).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths
+            .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+            .collect::<BTreeMap<_, _>>()
+    };
+    file.run_captured(&options, &Silent, Some(&directory))
+        .unwrap();
+    let first = contents();
+    let stop = AtomicBool::new(true);
+    let extras = Extras {
+        capture: Some(&directory),
+        stop: Some(&stop),
+        ..Extras::default()
+    };
+    let repetition = Repetition {
+        seed: 9,
+        number: 0,
+        count: 1,
+    };
+    assert!(run::run(&file.cells[0].1, repetition, extras).is_err());
+    let kept = contents();
+    let other = RunOptions { seed: 9, ..options };
+    file.run_captured(&other, &Silent, Some(&directory))
+        .unwrap();
+    let replaced = contents();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(!first.is_empty() && kept == first);
+    assert!(replaced.keys().eq(first.keys()) && replaced != first);
 }

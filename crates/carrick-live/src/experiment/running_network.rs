@@ -1,6 +1,7 @@
 //! Network of an experiment, with its scheduled changes.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -134,7 +135,9 @@ impl RunningNetwork {
             // The receiver waits for this message.
             let _ = sender.send(changes.collect());
             if let Some((directory, open)) = captured {
-                carrick_lab::capture_interfaces(&mut world.network, &directory, open)
+                // A file can be read while the network runs.
+                let create = |path: &Path| File::create(path).map(&open);
+                carrick_lab::capture_interfaces(&mut world.network, &directory, create)
                     .map_err(io::Error::other)
                     .map_err(Error::system("creating a capture file"))?;
             }
