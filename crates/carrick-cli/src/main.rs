@@ -14,6 +14,7 @@ mod event_reports;
 #[cfg(target_os = "linux")]
 mod executable;
 mod failure;
+mod help;
 #[cfg(target_os = "linux")]
 mod lab;
 #[cfg(not(target_os = "linux"))]
@@ -51,7 +52,7 @@ mod units;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// SCTP (RFC 9260) in user space, with the laboratory that reproduces published experiments.
 #[derive(Debug, Parser)]
@@ -89,13 +90,17 @@ enum Command {
     Lab(lab::Arguments),
 }
 
+fn parse() -> Result<Cli, clap::Error> {
+    let matches = help::with_examples(Cli::command()).try_get_matches()?;
+    Cli::from_arg_matches(&matches)
+}
+
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => match failure::of_command_line(&error) {
             Some(failure) => return failure.report(),
-            // Prints help or the version.
-            None => error.exit(),
+            None => return help::print(&error),
         },
     };
     let done = match cli.command {
@@ -130,8 +135,6 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
