@@ -34,9 +34,12 @@ impl Association {
             self.events.push(Event::PrimarySwitchover(path));
         }
         self.events.set_dormant(self.paths.are_dormant());
-        for path in self.paths.ids() {
-            if self.paths.is_to_be_left(path) {
-                self.resend_path(path, now);
+        // Usually there is none, and a list of their numbers is not needed.
+        if self.paths.iter().any(|path| self.paths.is_to_be_left(path)) {
+            for id in self.paths.ids() {
+                if self.paths.is_to_be_left(&self.paths[id]) {
+                    self.resend_path(id, now);
+                }
             }
         }
     }

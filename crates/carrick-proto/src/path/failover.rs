@@ -157,8 +157,7 @@ impl Paths {
 
     /// Returns whether a path has outstanding data and is not usable, while another path is, with quick
     /// failover.
-    pub(crate) fn is_to_be_left(&self, id: PathId) -> bool {
-        let path = &self[id];
+    pub(crate) fn is_to_be_left(&self, path: &Path) -> bool {
         path.flight.size() > 0
             && !path.is_usable()
             && self.any_usable()
