@@ -83,6 +83,8 @@ impl From<LabError> for Failure {
             LabError::UnknownExperiment { .. } | LabError::File(_) | LabError::Choice { .. } => {
                 Self::Usage(error.to_string())
             }
+            #[cfg(target_os = "linux")]
+            LabError::Stopped => Self::Ended(INTERRUPTED, error.to_string()),
             _ => Self::Run(error.to_string()),
         }
     }

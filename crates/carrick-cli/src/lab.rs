@@ -7,7 +7,7 @@ use carrick_live::{Error, LinkAccuracy, Namespace};
 use clap::{Args, Subcommand};
 
 use crate::failure::{Failure, INTERRUPTED};
-use crate::live::LiveRuns;
+use crate::live::stop_flag;
 use crate::{lab_file, lab_network, units};
 
 /// Run scenario files in virtual time, and their networks in real time.
@@ -83,7 +83,7 @@ impl From<Error> for Failure {
 fn accuracy(arguments: &AccuracyArguments) -> Result<(), Failure> {
     // Fails before the first line of output if the process is not root.
     drop(Namespace::new()?);
-    let stop = LiveRuns::stop_flag()?;
+    let stop = stop_flag()?;
     let both = 2 * arguments.time;
     eprintln!("measuring for {} s", both.as_secs_f64());
     let accuracy = LinkAccuracy::measure(arguments.rate, arguments.delay, arguments.time, &stop)?;

@@ -169,7 +169,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let result = file.run_captured(
         &options,
-        &SimulationProgress::new(),
+        &SimulationProgress::until_signal()?,
         arguments.capture.as_deref(),
     )?;
     print(&arguments.form, &result)?;
@@ -219,7 +219,12 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
         return print(&arguments.form, &file.merge(&options, &arguments.out)?);
     }
     let shard = arguments.shard.unwrap_or(Shard::ALL);
-    let done = file.sweep(&options, shard, &arguments.out, &SimulationProgress::new())?;
+    let done = file.sweep(
+        &options,
+        shard,
+        &arguments.out,
+        &SimulationProgress::until_signal()?,
+    )?;
     let (path, before, added) = (done.path.display(), done.before, done.added);
     if arguments.form.json {
         let line = serde_json::json!({ "path": done.path, "before": before, "added": added });

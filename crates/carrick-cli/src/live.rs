@@ -23,8 +23,6 @@ const LINE_INTERVAL: Duration = Duration::from_secs(15);
 /// Runs experiments in real time until a signal stops them.
 pub(crate) struct LiveRuns {
     stop: Arc<AtomicBool>,
-    /// Networks exist that have to be removed before the program ends.
-    running: Arc<AtomicBool>,
 }
 
 impl LiveRuns {
@@ -37,33 +35,13 @@ impl LiveRuns {
             )),
             error => error.into(),
         })?;
-        Self::wait_for_signals()
+        let stop = stop_flag()?;
+        Ok(Self { stop })
     }
 
-    fn wait_for_signals() -> Result<Self, Failure> {
-        let signals = block_ending_signals()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let running = Arc::new(AtomicBool::new(false));
-        let (stopped, networks) = (stop.clone(), running.clone());
-        thread::spawn(move || {
-            while signals.wait().is_ok() {
-                // The second signal ends the program at once.
-                let again = stopped.swap(true, Ordering::Relaxed);
-                if again || !networks.load(Ordering::Relaxed) {
-                    std::process::exit(INTERRUPTED.into());
-                }
-                eprintln!("stopping; a second signal ends the program at once");
-            }
-        });
-        Ok(Self { stop, running })
-    }
-
-    /// Returns a flag that a signal sets, for a measurement that has to remove its network before the program
-    /// ends.
-    pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
-        let waiting = Self::wait_for_signals()?;
-        waiting.running.store(true, Ordering::Relaxed);
-        Ok(waiting.stop)
+    /// Returns the flag that a signal sets.
+    pub(crate) fn stop(&self) -> Option<Arc<AtomicBool>> {
+        Some(self.stop.clone())
     }
 
     /// Runs an experiment in real time; the result has a reason instead of rows if it has no live runs. `capture`
@@ -90,12 +68,30 @@ impl LiveRuns {
                 run.capture = Some(directory.join("live").join(&run.name));
             }
         }
-        self.running.store(true, Ordering::Relaxed);
-        let result =
-            carrick_live::run_experiment(experiment.name(), plan, &LiveProgress::new(), &self.stop);
-        self.running.store(false, Ordering::Relaxed);
-        Ok(result?)
+        let progress = LiveProgress::new();
+        Ok(carrick_live::run_experiment(
+            experiment.name(),
+            plan,
+            &progress,
+            &self.stop,
+        )?)
     }
+}
+
+/// Returns a flag that the first signal sets, for work that has networks or files to remove before the program ends.
+pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let signals = block_ending_signals()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    thread::spawn(move || {
+        while signals.wait().is_ok() {
+            if stopped.swap(true, Ordering::Relaxed) {
+                std::process::exit(INTERRUPTED.into());
+            }
+            eprintln!("stopping; a second signal ends the program at once");
+        }
+    });
+    Ok(stop)
 }
 
 /// Returns whether a live run belongs to a cell: `config1.0.raw.0` belongs to `config1` and to `config1.0`.

@@ -82,7 +82,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         reps: arguments.reps,
         full: arguments.full,
     };
-    let progress = SimulationProgress::new();
+    let progress = match &live {
+        Some(live) => SimulationProgress::new(live.stop()),
+        None => SimulationProgress::until_signal()?,
+    };
     let mut results = Vec::new();
     let run_live = |live: &LiveRuns, experiment: &Experiment| {
         let into = arguments
@@ -226,6 +229,10 @@ impl LiveRuns {
     fn new() -> Result<Self, Failure> {
         let line = "--live needs Linux: leave it out to run in virtual time";
         Err(Failure::Run(line.into()))
+    }
+
+    fn stop(&self) -> Option<std::sync::Arc<std::sync::atomic::AtomicBool>> {
+        None
     }
 
     fn run(

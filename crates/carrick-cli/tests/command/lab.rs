@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Finished, run, start_in};
+use crate::support::{Finished, run, start, start_in};
 
 const SMALL: &str = r#"
 duration = "5 s"
@@ -45,6 +47,27 @@ fn written(directory: &Path, text: &str) -> String {
     let path = directory.join("small.toml");
     fs::write(&path, text).expect("written");
     path.to_str().expect("a path").into()
+}
+
+#[test]
+fn a_simulation_that_a_signal_ends_leaves_no_captures() {
+    let directory = directory("stopped");
+    let file = written(&directory, &SMALL.replace("5 s", "10000000 s"));
+    let captures = directory.join("captures");
+    let run = ["lab", "run", &file, "--capture"];
+    let mut running = start(&[&run[..], &[captures.to_str().unwrap()]].concat());
+    assert!(running.error_line().contains("running 3 simulations"));
+    while fs::read_dir(&captures).map_or(0, Iterator::count) == 0 {
+        thread::sleep(Duration::from_millis(10));
+    }
+    running.interrupt();
+    let ended = running.finish();
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(ended.errors.ends_with("carrick: stopped\n"), "{ended:?}");
+    for cell in fs::read_dir(&captures).unwrap() {
+        let left = fs::read_dir(cell.unwrap().path()).unwrap();
+        assert_eq!(left.count(), 0);
+    }
 }
 
 #[test]
