@@ -216,9 +216,10 @@ fn live_report_is_complete_and_agrees_with_simulation() {
         let times = ["best", "pmr2", "pmr3", "pmr4", "pmr5"]
             .map(|variant| &rows[place(&format!("{variant}.failover.{way}"))])
             .map(|row| row["live"].as_f64().unwrap());
-        // A timer never expires early; how late it is depends on the machine's load.
-        for (time, bound) in times.iter().zip([150.0, 380.0, 530.0, 680.0, 830.0]) {
-            assert!(*time >= bound, "{way}: {times:?}");
+        // A timer never expires early; how late it is depends on the machine's load. On a machine that stood still the
+        // first timer may have been started before the path was cut, at most its timeout of 150 ms earlier.
+        for (time, timeouts) in times.iter().zip([150.0, 380.0, 530.0, 680.0, 830.0]) {
+            assert!(*time > timeouts - 150.0, "{way}: {times:?}");
         }
     }
     // Only the first repetitions of the selected cell were captured.
