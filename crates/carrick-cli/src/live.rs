@@ -40,8 +40,8 @@ impl LiveRuns {
     }
 
     /// Returns the flag that a signal sets.
-    pub(crate) fn stop(&self) -> Option<Arc<AtomicBool>> {
-        Some(self.stop.clone())
+    pub(crate) fn stop(&self) -> Arc<AtomicBool> {
+        self.stop.clone()
     }
 
     /// Runs an experiment in real time; the result has a reason instead of rows if it has no live runs. `capture`

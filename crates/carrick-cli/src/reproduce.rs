@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         full: arguments.full,
     };
     let progress = match &live {
-        Some(live) => SimulationProgress::new(live.stop()),
+        Some(live) => SimulationProgress::new(Some(live.stop())),
         None => SimulationProgress::until_signal()?,
     };
     let mut results = Vec::new();
@@ -231,8 +231,8 @@ impl LiveRuns {
         Err(Failure::Run(line.into()))
     }
 
-    fn stop(&self) -> Option<std::sync::Arc<std::sync::atomic::AtomicBool>> {
-        None
+    fn stop(&self) -> std::sync::Arc<std::sync::atomic::AtomicBool> {
+        std::sync::Arc::default()
     }
 
     fn run(
