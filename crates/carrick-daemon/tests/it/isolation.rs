@@ -39,7 +39,6 @@ fn lingering() -> (OwnedFd, TcpStream) {
 }
 
 /// Sends a message with files, and closes them here.
-#[allow(clippy::needless_pass_by_value)]
 fn pass(socket: &OwnedFd, bytes: &[u8], files: Vec<OwnedFd>) -> Result<usize, Errno> {
     let borrowed: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
@@ -53,6 +52,8 @@ fn pass(socket: &OwnedFd, bytes: &[u8], files: Vec<OwnedFd>) -> Result<usize, Er
             let _ = sockopt::set_socket_linger(file, None);
         }
     }
+    // If the daemon has closed its own already, to close the last one waits.
+    std::thread::spawn(move || drop(files));
     passed
 }
 
