@@ -32,7 +32,7 @@ import sys
 import tempfile
 
 WORKSPACE = pathlib.Path(__file__).resolve().parent.parent
-ROOT = WORKSPACE / "crates/carrick-proto/src"
+ROOT = WORKSPACE / "crates/sctp/proto/src"
 RANKS = {"sessions": 6, "endpoint": 5, "association": 4, "path": 2, "cc": 1, "export": 0}
 RANKS |= dict.fromkeys(["tx", "rx", "addresses", "streams", "auth", "protection", "ecn", "cookie", "research"], 3)
 DESCRIPTIONS = ["config", "event", "stats", "trace"]
@@ -119,11 +119,11 @@ def open_fields():
         copy = pathlib.Path(folder)
         for entry in ["Cargo.toml", "Cargo.lock"]:
             shutil.copy(WORKSPACE / entry, copy)
-        (copy / "crates").mkdir()
-        for crate in (WORKSPACE / "crates").iterdir():
-            if crate.name != "carrick-proto":
-                (copy / "crates" / crate.name).symlink_to(crate)
-        shutil.copytree(ROOT.parent, copy / "crates/carrick-proto")
+        (copy / "crates/sctp").mkdir(parents=True)
+        for crate in [*(WORKSPACE / "crates").iterdir(), *(WORKSPACE / "crates/sctp").iterdir()]:
+            if crate.name not in ("sctp", "proto"):
+                (copy / crate.relative_to(WORKSPACE)).symlink_to(crate)
+        shutil.copytree(ROOT.parent, copy / "crates/sctp/proto")
         for name, path, _ in sources():
             prefix = name.removesuffix(".rs").removesuffix("/mod").replace("/", "::")
             current, lines = None, []
@@ -139,7 +139,7 @@ def open_fields():
                         current["open"].append(found[2])
                         line = line.replace(found[1], "", 1)
                 lines.append(line)
-            (copy / "crates/carrick-proto/src" / name).write_text("\n".join(lines))
+            (copy / "crates/sctp/proto/src" / name).write_text("\n".join(lines))
         check = ["cargo", "check", "-p", "carrick-proto", "--message-format", "json"]
         target = os.environ | {"CARGO_TARGET_DIR": str(WORKSPACE / "target/mirror")}
         checked = subprocess.run(check, cwd=copy, env=target, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

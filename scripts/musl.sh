@@ -13,7 +13,7 @@ printf 'INPUT(%s)\n' "$unwind" >"$out/libgcc_s.so"
 RUSTFLAGS="-C target-feature=-crt-static -L native=$out" CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=musl-gcc \
     cargo build --locked --target "$target" -p carrick-preload -p carrick-c
 built=$PWD/target/$target/debug
-CC=musl-gcc UNWIND=$unwind crates/carrick-c/link.sh "$built"
+CC=musl-gcc UNWIND=$unwind crates/sockets/c/link.sh "$built"
 
 # compile OUT FILE OPTION...: the kernel's headers are those of the system.
 compile() {
@@ -22,7 +22,7 @@ compile() {
     musl-gcc -O1 -Wall -Werror -o "$program" "$@" -idirafter /usr/include -idirafter "/usr/include/$(uname -m)-linux-gnu"
 }
 
-checks=crates/carrick-cli/tests/command/programs/sockets.c
+checks=crates/cli/tests/command/programs/sockets.c
 compile "$out/checks" "$checks"
 run="target/debug/carrick run --udp-port 19899 --bind 127.0.0.1"
 count=0
@@ -43,7 +43,7 @@ done
 
 # The program of docs/sockets.md, without a preload library.
 sed -n '/^```c$/,/^```$/p' docs/sockets.md | sed '/^```/d' >"$out/hello.c"
-compile "$out/hello" "$out/hello.c" -Icrates/carrick-c/include "-L$built/lib" -lcarrick
+compile "$out/hello" "$out/hello.c" -Icrates/sockets/c/include "-L$built/lib" -lcarrick
 printed=$($run -- env --unset=LD_PRELOAD LD_LIBRARY_PATH="$built/lib" "$out/hello")
 if [ "$printed" != "hello on stream 3, PPID 60" ]; then
     echo "musl: libcarrick: $printed" >&2

@@ -2,7 +2,7 @@
 """Lists the public API of crate carrick from its rustdoc pages.
 
     cargo doc -p carrick --no-deps --features dtls,serde,tracing --locked
-    scripts/public_api.py                writes crates/carrick/public-api.txt
+    scripts/public_api.py                writes crates/sctp/carrick/public-api.txt
     scripts/public_api.py --check        exits 1 if the file is not up to date
 
 One line for each declaration, method and implemented trait.
@@ -15,7 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ROOT / "target/doc/carrick"
-LIST = ROOT / "crates/carrick/public-api.txt"
+LIST = ROOT / "crates/sctp/carrick/public-api.txt"
 
 # Sections of a page that are derived from other sections.
 DERIVED = {

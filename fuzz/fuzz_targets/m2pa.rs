@@ -2,7 +2,7 @@
 //! again, and every output can be encoded.
 #![no_main]
 
-#[path = "../../crates/carrick-sigtran/tests/support/link.rs"]
+#[path = "../../crates/signaling/sigtran/tests/support/link.rs"]
 mod link;
 
 use libfuzzer_sys::fuzz_target;

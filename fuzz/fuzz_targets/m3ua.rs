@@ -2,7 +2,7 @@
 //! and decoding it again, and every answer can be encoded.
 #![no_main]
 
-#[path = "../../crates/carrick-sigtran/tests/support/machines.rs"]
+#[path = "../../crates/signaling/sigtran/tests/support/machines.rs"]
 mod machines;
 
 use libfuzzer_sys::fuzz_target;

@@ -2,7 +2,7 @@
 //! the packet, and the same chunks after encoding and parsing them again.
 #![no_main]
 
-#[path = "../../crates/carrick-wire/tests/support/walk.rs"]
+#[path = "../../crates/sctp/wire/tests/support/walk.rs"]
 mod walk;
 
 use libfuzzer_sys::fuzz_target;

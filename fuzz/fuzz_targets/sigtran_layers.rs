@@ -3,7 +3,7 @@
 //! answer can be encoded.
 #![no_main]
 
-#[path = "../../crates/carrick-sigtran/tests/support/layers.rs"]
+#[path = "../../crates/signaling/sigtran/tests/support/layers.rs"]
 mod layers;
 
 use libfuzzer_sys::fuzz_target;

@@ -2,7 +2,7 @@
 //! message is the same after encoding and parsing it again.
 #![no_main]
 
-#[path = "../../crates/carrick-simco/tests/support/messages.rs"]
+#[path = "../../crates/firewall/simco/tests/support/messages.rs"]
 mod messages;
 
 use libfuzzer_sys::fuzz_target;

@@ -2,7 +2,7 @@
 //! parsed, and in the end no rule and no element of the packet filter is left.
 #![no_main]
 
-#[path = "../../crates/carrick-simco/tests/support/session.rs"]
+#[path = "../../crates/firewall/simco/tests/support/session.rs"]
 mod session;
 
 use libfuzzer_sys::fuzz_target;

@@ -10,7 +10,7 @@
 mod input;
 #[path = "../two_endpoints/memory.rs"]
 mod memory;
-#[path = "../../../crates/carrick-proto/tests/support/sessions.rs"]
+#[path = "../../../crates/sctp/proto/tests/support/sessions.rs"]
 mod toy;
 mod world;
 

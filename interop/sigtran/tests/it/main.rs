@@ -8,10 +8,10 @@ mod layer {
     pub(crate) use layer;
 }
 #[allow(dead_code)]
-#[path = "../../../../crates/carrick-sigtran/tests/it/samples.rs"]
+#[path = "../../../../crates/signaling/sigtran/tests/it/samples.rs"]
 mod samples;
 #[allow(dead_code)]
-#[path = "../../../../crates/carrick-sigtran/tests/it/sua/samples.rs"]
+#[path = "../../../../crates/signaling/sigtran/tests/it/sua/samples.rs"]
 mod sua_samples;
 
 mod m2pa_peer;

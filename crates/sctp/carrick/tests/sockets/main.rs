@@ -1,0 +1,38 @@
+//! Endpoints on real sockets, over loopback.
+
+mod addresses;
+mod back_pressure;
+mod cancellation;
+mod closing;
+#[cfg(feature = "dtls")]
+mod dtls;
+mod ecn;
+mod ending;
+mod flood;
+mod flush;
+mod interface;
+mod keys;
+mod many;
+mod names;
+mod pacing;
+mod plain_ip;
+mod protection;
+mod reconfiguration;
+mod relay;
+mod runtime_end;
+#[cfg(target_os = "linux")]
+mod shards;
+mod streams;
+mod support;
+#[allow(dead_code, reason = "the tests of the core use more of it")]
+#[path = "../../../proto/tests/support/toy.rs"]
+mod toy;
+mod transfer;
+
+/// Names that the shared protection uses of the library.
+mod hook {
+    pub(crate) use carrick::ChunkType;
+    pub(crate) use carrick::protection::{
+        ChunkProtection, ChunkProtectionOffer, PacketContext, ParameterType, Seal,
+    };
+}
