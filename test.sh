@@ -49,13 +49,13 @@ built() {
 # of its sources.
 docs() {
   RUSTDOCFLAGS="-D warnings" cargo doc -p carrick -p carrick-proto -p carrick-wire --no-deps --locked \
-    --features carrick/dtls,carrick/serde,carrick/tracing &&
+    --features carrick/dtls,carrick/serde,carrick/tracing,carrick/event-log &&
     python3 scripts/public_api.py --check
 }
 
 # The pages of all crates.
 all_docs() {
-  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --features carrick/dtls,carrick/serde,carrick/tracing
+  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --features carrick/dtls,carrick/serde,carrick/tracing,carrick/event-log
 }
 
 # What the build has not linted: the benchmarks, and with a single check everything.

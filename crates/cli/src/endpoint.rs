@@ -15,6 +15,7 @@ use carrick::{
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
+use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
 use crate::parameters::{ParameterPlace, Parameters, set, validate};
 use crate::runtime::until_signal;
@@ -44,6 +45,8 @@ pub(crate) struct EndpointArguments {
     /// the peer's packets.
     #[arg(long, conflicts_with = "raw")]
     pub(crate) and_raw: bool,
+    #[command(flatten)]
+    pub(crate) event_log: EventLogArguments,
     #[command(flatten)]
     pub(crate) association: AssociationArguments,
 }
@@ -201,11 +204,11 @@ impl EndpointArguments {
     }
 
     /// Opens an endpoint, through the daemon if one answers and no option selects another transport.
-    fn open(&self, config: Config) -> Result<OpenedEndpoint, Failure> {
+    fn open(&self, mut config: Config) -> Result<OpenedEndpoint, Failure> {
+        config.event_log = self.event_log.open(None)?;
         let is_default = self.udp_port.is_none() && !self.raw && !self.and_raw;
         #[cfg(target_os = "linux")]
         if is_default && let Some(daemon) = running_daemon() {
-            let mut config = config;
             config.encapsulation_port = None;
             let endpoint = Endpoint::bind(config.daemon(&daemon)).map_err(|e| not_bound(&e))?;
             eprintln!(

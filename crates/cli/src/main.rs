@@ -10,6 +10,7 @@ mod cpu;
 mod daemon;
 mod demo;
 mod endpoint;
+mod event_log;
 mod event_reports;
 #[cfg(target_os = "linux")]
 mod executable;

@@ -109,7 +109,6 @@ fn base(flags: u8, sizes: u8) -> AssociationConfig {
         c.streams.max_inbound_streams = [10, 2][usize::from(flags >> 5 & 1)];
         c.paths.hb_interval = Duration::from_secs(5);
         c.timers.rto_max = Duration::from_secs(10);
-        c.research.trace = flags & 0x40 != 0;
     })
 }
 

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use carrick::{AssociationConfig, DEFAULT_ENCAPSULATION_PORT, Transport};
 use carrick_daemon::{
-    Config, Daemon, DaemonEnd, DaemonError, Defaults, SocketsConfig, StopRequest, service,
+    Config, Daemon, DaemonEnd, DaemonError, Defaults, PortObservers, SocketsConfig, StopRequest,
+    service,
 };
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::endpoint::{address, not_bound};
+use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
 use crate::log::{self, LogFormat};
 use crate::parameters::{ParameterPlace, Parameters, validate};
@@ -90,6 +92,8 @@ pub(crate) struct NetworkArguments {
     /// the peer's packets, and programs connect on IP unless --peer-udp-port is given.
     #[arg(long, conflicts_with = "raw")]
     and_raw: bool,
+    #[command(flatten)]
+    event_log: EventLogArguments,
 }
 
 impl NetworkArguments {
@@ -100,7 +104,14 @@ impl NetworkArguments {
     pub(crate) fn config(&self, parameters: &Parameters) -> Result<Config, Failure> {
         let mut config = self.config_with(&NetworkSettings::default());
         config.association = association(parameters, &Parameters::default())?;
+        config.observers = self.observers(None)?;
         Ok(config)
+    }
+
+    /// Opens the event log of the options, or that of a file, and returns what creates its observers.
+    fn observers(&self, file: Option<&PathBuf>) -> Result<Option<PortObservers>, Failure> {
+        let log = self.event_log.open(file)?;
+        Ok(log.map(|log| PortObservers::new(move || log.observer())))
     }
 
     /// Returns whether the local UDP port is the one that the user has chosen.
@@ -174,6 +185,9 @@ impl Arguments {
         config.linger = self.linger.or(file.linger()).unwrap_or(config.linger);
         file.limits.apply(&mut config);
         config.association = association(&self.parameters, &file.defaults)?;
+        if !self.check {
+            config.observers = self.network.observers(file.event_log.as_ref())?;
+        }
         config.reserved_ports = file.reserved_ports();
         Ok(config)
     }

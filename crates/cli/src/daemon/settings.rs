@@ -27,6 +27,8 @@ pub(super) struct Settings {
     pub(super) metrics: Option<SocketAddr>,
     /// Number of associations with metrics of their own.
     pub(super) metrics_associations: Option<usize>,
+    /// File of the event log.
+    pub(super) event_log: Option<PathBuf>,
     /// Format of the log.
     pub(super) log: Option<LogFormat>,
     /// Time for the shutdown of associations when the daemon ends, such as "5s".
@@ -384,7 +386,7 @@ mod tests {
             .map(|line| line.trim_start_matches('#'))
             .collect();
         let all = Settings::parse(&uncommented.join("\n")).unwrap();
-        assert_eq!(uncommented.len(), 49, "{uncommented:#?}");
+        assert_eq!(uncommented.len(), 50, "{uncommented:#?}");
         let mut config = Config::new(carrick::Transport::Raw);
         all.limits.apply(&mut config);
         config.association = SocketsConfig::for_programs(all.defaults.base());

@@ -18,12 +18,14 @@ use std::time::Duration;
 
 use carrick::{
     Association, AssociationConfig, AssociationStats, Config, ConnectOptions, Endpoint, Event,
-    Events, Message, Notification, PathId, PathStats, RecvError, SendOptions, TrySendError,
+    EventLog, Events, Message, Notification, PathId, PathStats, RecvError, SendOptions,
+    TrySendError,
 };
 use clap::Args;
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, interval, sleep_until};
 
+use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
 use crate::runtime::{self, signal_received, until_signal};
 use network::{EmulatedNetworks, NetworkAddresses};
@@ -48,6 +50,8 @@ pub(crate) struct Arguments {
     /// and the summary.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    event_log: EventLogArguments,
 }
 
 /// Changes of the networks: number of the network from 0, and whether it is cut.
@@ -76,8 +80,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::run(async {
         let mut reporter = Reporter::new(arguments.json);
         let addresses = network::addresses();
-        let a = bind(addresses.map(|network| network.a))?;
-        let b = bind(addresses.map(|network| network.b))?;
+        let log = arguments.event_log.open(None)?;
+        let a = bind(addresses.map(|network| network.a), log.clone())?;
+        let b = bind(addresses.map(|network| network.b), log)?;
         let port = |endpoint: &Endpoint| endpoint.encapsulation_port().unwrap_or_default();
         let networks = EmulatedNetworks::open(addresses, port(&a), port(&b)).await;
         let networks = networks
@@ -92,9 +97,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Opens an endpoint on a UDP port that the system selects. The only parameter that is no default is Nagle's algorithm,
 /// which would delay small messages until others are acknowledged.
-fn bind(addresses: [IpAddr; 2]) -> Result<Endpoint, Failure> {
+fn bind(addresses: [IpAddr; 2], log: Option<EventLog>) -> Result<Endpoint, Failure> {
     let association = AssociationConfig::default().with(|c| c.transmission.nagle = false);
-    let config = Config::udp(addresses).encapsulation_port(0);
+    let mut config = Config::udp(addresses).encapsulation_port(0);
+    config.event_log = log;
     let endpoint = Endpoint::bind(config.association(association));
     endpoint.map_err(|error| Failure::Run(error.to_string()))
 }

@@ -18,6 +18,7 @@ use clap::Args;
 
 use super::message::Variant;
 use crate::endpoint::{self, AssociationArguments, EndpointArguments, address};
+use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
 use crate::parameters::preset;
 use crate::{runtime, units};
@@ -114,6 +115,8 @@ pub(super) struct ConnectArguments {
     /// 50 ms; rfc9260, without extensions.
     #[arg(long, value_name = "NAME", value_parser = preset, default_value_t)]
     preset: Preset,
+    #[command(flatten)]
+    event_log: EventLogArguments,
     /// Fail if the ASP is not active at a gateway within this time.
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
     connect_timeout: Duration,
@@ -215,6 +218,7 @@ impl ConnectArguments {
             udp_port: self.udp_port,
             raw: self.raw,
             and_raw: false,
+            event_log: self.event_log.clone(),
             association: AssociationArguments::default(),
         };
         let streams = self.streams;

@@ -11,6 +11,7 @@ mod cat;
 #[cfg(target_os = "linux")]
 mod containers;
 mod demo;
+mod event_log;
 #[cfg(target_os = "linux")]
 mod handover;
 #[cfg(target_os = "linux")]

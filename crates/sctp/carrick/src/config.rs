@@ -7,7 +7,7 @@ use std::time::Duration;
 use carrick_proto::cc::Olia;
 use carrick_proto::protection::ChunkProtectionOffer;
 use carrick_proto::research::Multipath;
-use carrick_proto::{AssociationConfig, PeerAddress};
+use carrick_proto::{AssociationConfig, Observer, PeerAddress};
 
 use crate::error::{ConfigError, ConnectError};
 
@@ -160,6 +160,12 @@ pub struct Config {
     /// minutes for Association.Max.Retrans and 5 minutes for T5-shutdown-guard (RFC 9260 sections 8.1 and
     /// 9.2). It frees the memory of associations whose peers respond and never read.
     pub linger: Duration,
+    /// Observer of all associations: what the endpoint decides, and why. With several shards, identifiers of
+    /// associations are those of a shard.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Log of what the endpoint decides.
+    #[cfg(feature = "event-log")]
+    pub event_log: Option<crate::EventLog>,
     /// Send and receive buffer of each socket in bytes, as far as the system allows it.
     pub socket_buffer: usize,
 }
@@ -196,6 +202,9 @@ impl Config {
             unread_memory: 32 << 20,
             notifications: 256,
             linger: Duration::from_secs(15 * 60),
+            observer: None,
+            #[cfg(feature = "event-log")]
+            event_log: None,
             socket_buffer: 4 << 20,
         }
     }
@@ -271,6 +280,21 @@ impl Config {
     #[must_use]
     pub fn linger(mut self, time: Duration) -> Self {
         self.linger = time;
+        self
+    }
+
+    /// Sets the observer of all associations.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Logs what the endpoint decides.
+    #[cfg(feature = "event-log")]
+    #[must_use]
+    pub fn event_log(mut self, log: crate::EventLog) -> Self {
+        self.event_log = Some(log);
         self
     }
 

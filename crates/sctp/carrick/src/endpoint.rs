@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use carrick_proto::{
-    AssociationConfig, EndpointConfig, EndpointStats, ParameterChanges, PeerAddress,
+    AssociationConfig, EndpointConfig, EndpointStats, ParameterChanges, PeerAddress, Time,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -121,7 +121,8 @@ impl Endpoint {
                 ..EndpointConfig::new(number, bound.clone(), seed)
             };
             let below = LowerLayer::new(&mut config, &mut parameters)?;
-            let core = carrick_proto::Endpoint::new(parameters).map_err(ConfigError::from)?;
+            let mut core = carrick_proto::Endpoint::new(parameters).map_err(ConfigError::from)?;
+            core.set_observer(Time::ZERO, crate::observers::observer(&config));
             let queues = (commands, orders, accepted.clone());
             let memory = (limits, Arc::clone(&unread));
             let (ends, report) = ReportedEnds::new();

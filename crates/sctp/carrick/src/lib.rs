@@ -91,7 +91,8 @@
 //!
 //! - `dtls`: SCTP over DTLS (RFC 8261).
 //! - `serde`: `Serialize` for statistics.
-//! - `tracing`: events of endpoints and associations for `tracing` subscribers.
+//! - `tracing`: events for `tracing` subscribers, in a span for each association.
+//! - `event-log`: `EventLog`, what endpoints decide as lines of JSON.
 #![forbid(unsafe_code)]
 
 mod assembly;
@@ -102,9 +103,12 @@ mod config;
 mod driver;
 mod endpoint;
 mod error;
+#[cfg(feature = "event-log")]
+mod event_log;
 mod incoming;
 mod lazy;
 pub mod network;
+mod observers;
 mod peer;
 mod port;
 pub mod protection;
@@ -112,7 +116,6 @@ mod send_credit;
 mod shared;
 mod socket;
 mod strays;
-mod telemetry;
 mod unread_memory;
 
 /// Doc test of the README.
@@ -138,15 +141,16 @@ struct FirstProgramPage;
 pub use bytes::Bytes;
 pub use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AddressEvent, AssociationConfig,
-    AssociationCounters, AssociationStats, AuthenticationConfig, AuthenticationCounters,
-    AuthenticationEvent, BufferConfig, ChunkType, CloseReason, EndpointStats, Event, EventReport,
-    Extensions, Grants, HmacId, KeyError, LowerLayer, Message, MessagePart, Mid, MtuConfig,
-    ParameterChanges, PathConfig, PathId, PathMtuDiscovery, PathMtuState, PathReport, PathStats,
-    PathStatus, PathThresholds, Payload, PeerError, PeerText, Ppid, Preset, ReconfigError,
-    ReconfigOutcome, Reliability, ReportKind, ResearchConfig, SecurityConfig, SendFailure,
-    SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamConfig, StreamDirection, StreamId,
-    StreamScheduler, StreamStats, TimerConfig, TransmissionConfig, Tsn, UnknownPreset,
-    UnsentMessage, cc, research,
+    AssociationCounters, AssociationId, AssociationStats, AuthenticationConfig,
+    AuthenticationCounters, AuthenticationEvent, BufferConfig, ChunkType, CloseReason,
+    DiscardReason, EndpointStats, Event, EventReport, Extensions, Grants, HmacId, KeyError,
+    LowerLayer, Message, MessagePart, Mid, MtuConfig, ObservedDetail, ObservedEvent, ObservedValue,
+    Observer, ParameterChanges, PathConfig, PathErrorCause, PathId, PathMtuDiscovery, PathMtuState,
+    PathReport, PathStats, PathStatus, PathThresholds, Payload, PeerError, PeerText, Ppid, Preset,
+    ReconfigError, ReconfigOutcome, Reliability, ReportKind, ResearchConfig, SecurityConfig,
+    SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamConfig,
+    StreamDirection, StreamId, StreamScheduler, StreamStats, Time, TimerConfig, TransmissionConfig,
+    Tsn, UnknownPreset, UnsentMessage, cc, research,
 };
 
 /// Certificates, trust and configuration of DTLS sessions.
@@ -161,5 +165,7 @@ pub use error::{
     BindError, ConfigError, ConnectError, OperationError, RecvError, SendError, TryRecvError,
     TrySendError,
 };
+#[cfg(feature = "event-log")]
+pub use event_log::EventLog;
 pub use incoming::Incoming;
 pub use peer::Peer;

@@ -426,13 +426,11 @@ pub struct ResearchConfig {
     /// Memory in bytes that the peer needs for a DATA chunk beside its payload. Each chunk in flight reduces the
     /// tracked window of the peer by it (paper `overhead`, section 4.4). Default: 0.
     pub peer_chunk_overhead: usize,
-    /// Records transmissions and acknowledgements for [`Endpoint::poll_trace`](crate::Endpoint::poll_trace). Default: `false`.
-    pub trace: bool,
 }
 
 portable_struct! {
     ResearchConfig {
-        policies, sender_sws_avoidance, receiver_sws_avoidance, peer_chunk_overhead, trace,
+        policies, sender_sws_avoidance, receiver_sws_avoidance, peer_chunk_overhead,
     }
 }
 
@@ -538,7 +536,6 @@ impl Default for ResearchConfig {
             sender_sws_avoidance: SwsAvoidance::Packets,
             receiver_sws_avoidance: SwsAvoidance::Packets,
             peer_chunk_overhead: 0,
-            trace: false,
         }
     }
 }

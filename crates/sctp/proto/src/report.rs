@@ -6,7 +6,7 @@ use core::fmt;
 use core::net::IpAddr;
 
 use crate::event::{CloseReason, Event};
-use crate::path::PathId;
+use crate::path::{PathErrorCause, PathId};
 use crate::stats::{AssociationStats, PathStats};
 
 /// Event of an association that logs report to the operator, whatever the program has subscribed to.
@@ -126,6 +126,8 @@ pub struct PathReport {
     pub destination: IpAddr,
     /// Error counter of the path.
     pub error_count: u32,
+    /// Reason of the last error; `None` while the counter is 0.
+    pub error: Option<PathErrorCause>,
 }
 
 impl From<&PathStats> for PathReport {
@@ -136,6 +138,7 @@ impl From<&PathStats> for PathReport {
             selected_source: path.selected,
             destination: path.remote,
             error_count: path.error_count,
+            error: path.last_error.filter(|_| path.error_count > 0),
         }
     }
 }
@@ -190,7 +193,10 @@ impl EventReport {
 
 /// Returns the line of an event of a path.
 fn path_text(kind: ReportKind, path: &PathReport, primary: Option<&PathStats>) -> String {
-    let errors = path.error_count;
+    let errors = match path.error {
+        Some(cause) => format!("{}, {cause}", path.error_count),
+        None => path.error_count.to_string(),
+    };
     match kind {
         ReportKind::PotentiallyFailed => {
             format!("path {path} is potentially failed: error count {errors}")

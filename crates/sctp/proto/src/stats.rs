@@ -437,6 +437,8 @@ pub struct PathStats {
     pub mtu_discovery: Option<crate::path::mtu_discovery::PathMtuState>,
     /// Error counter of the path.
     pub error_count: u32,
+    /// Reason of the last error of the path, also after the counter was cleared; `None` before the first one.
+    pub last_error: Option<crate::path::PathErrorCause>,
     /// DATA chunks sent, retransmissions included.
     pub data_chunks_sent: u64,
     /// DATA chunks lost, by timeout or loss detection.

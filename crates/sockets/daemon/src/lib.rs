@@ -69,7 +69,7 @@ use tokio::sync::mpsc;
 
 pub use capture::{Capture, CaptureFilter};
 pub use carrick_ipc::CapturedPacket;
-pub use carrick_sockets::{Config as SocketsConfig, ReservedPorts};
+pub use carrick_sockets::{Config as SocketsConfig, PortObservers, ReservedPorts};
 use driver::Driver;
 use statistics::MetricsServer;
 
@@ -147,6 +147,8 @@ pub struct Config {
     pub association_log: Option<fn(&str)>,
     /// Number of associations with metrics of their own and of their paths. Default: 0.
     pub metrics_associations: usize,
+    /// Creates the observers of the associations. Default: none.
+    pub observers: Option<PortObservers>,
 }
 
 impl Config {
@@ -176,6 +178,7 @@ impl Config {
             log: |line| eprintln!("carrick: {line}"),
             association_log: None,
             metrics_associations: 0,
+            observers: None,
         }
     }
 }
@@ -577,6 +580,7 @@ fn parameters(config: &Config, addresses: Vec<IpAddr>, seed: [u8; 32]) -> carric
     parameters.send_memory_per_owner = config.send_memory_per_user;
     parameters.reserved_ports.clone_from(&config.reserved_ports);
     parameters.first_unprivileged_port = config.first_unprivileged_port;
+    parameters.observers.clone_from(&config.observers);
     parameters.source_selection = || Box::new(HostRoutes::default());
     parameters
 }

@@ -1,9 +1,11 @@
 //! Parameters of a host's sockets.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use carrick_proto::{AssociationConfig, Grants, MatchingAddress, SourceSelection};
+use carrick_proto::{AssociationConfig, Grants, MatchingAddress, Observer, SourceSelection};
 
 /// Ports of one owner of sockets.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -12,6 +14,27 @@ pub struct ReservedPorts {
     pub owner: u32,
     /// Ports, from the first to the last one.
     pub ports: RangeInclusive<u16>,
+}
+
+/// Creates an observer for each port.
+#[derive(Clone)]
+pub struct PortObservers(Arc<dyn Fn() -> Arc<dyn Observer> + Send + Sync>);
+
+impl PortObservers {
+    /// Returns the function that creates them.
+    pub fn new(create: impl Fn() -> Arc<dyn Observer> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(create))
+    }
+
+    pub(crate) fn create(&self) -> Arc<dyn Observer> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for PortObservers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PortObservers")
+    }
 }
 
 /// Parameters of [`Sockets`](crate::Sockets).
@@ -32,6 +55,8 @@ pub struct Config {
     pub has_plain_ip: bool,
     /// Creates the selection of source addresses of a port. Default: [`MatchingAddress`].
     pub source_selection: fn() -> Box<dyn SourceSelection>,
+    /// Creates the observer of the associations of a port. Default: none.
+    pub observers: Option<PortObservers>,
     /// Ports of sockets that are bound to port 0, or not at all. Default: 32768 to 60999.
     pub ephemeral_ports: RangeInclusive<u16>,
     /// Lowest port that a socket without privileges may bind. Default: 1024.
@@ -78,6 +103,7 @@ impl Config {
             encapsulation: None,
             has_plain_ip: true,
             source_selection: || Box::new(MatchingAddress),
+            observers: None,
             ephemeral_ports: 32_768..=60_999,
             first_unprivileged_port: 1024,
             max_sockets: 1 << 16,

@@ -315,7 +315,12 @@ pub(crate) fn read_endpoint(
     config: &Config,
 ) -> Result<Endpoint, ImportError> {
     let bytes = input.octets()?;
-    Endpoint::import(parts(config), input.now(), bytes)
+    let now = input.now();
+    let mut core = Endpoint::import(parts(config), now, bytes)?;
+    if let Some(observers) = &config.observers {
+        core.set_observer(now, Some(observers.create()));
+    }
+    Ok(core)
 }
 
 /// Returns the parts of the configuration that are code.

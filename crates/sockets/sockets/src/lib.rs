@@ -118,7 +118,7 @@ mod stop;
 
 pub use association::AssocId;
 pub use close::Closed;
-pub use config::{Config, ReservedPorts};
+pub use config::{Config, PortObservers, ReservedPorts};
 pub use errno::Errno;
 pub use export::SocketsExport;
 pub use options::Timeout;

@@ -519,6 +519,9 @@ impl Sockets {
         config.source_selection = (self.config.source_selection)();
         let mut core = Endpoint::new(config).map_err(|_| Errno::EINVAL)?;
         core.record_buffer_changes();
+        if let Some(observers) = &self.config.observers {
+            core.set_observer(Time::ZERO, Some(observers.create()));
+        }
         let port = PortId(self.next_port);
         self.next_port += 1;
         let opened = Port {

@@ -1,6 +1,6 @@
 //! Programs that use an endpoint: sources, sinks, servers.
 
-use carrick_proto::{AssociationId, Endpoint, Event, Time, TraceRecord};
+use carrick_proto::{AssociationId, Endpoint, Event, ObservedEvent, Time};
 
 /// A program that uses an SCTP endpoint. Every method may call the endpoint; packets are sent
 /// directly afterwards.
@@ -32,14 +32,13 @@ pub trait Application: 'static {
         let _ = (now, endpoint);
     }
 
-    /// Returns whether [`on_trace`](Self::on_trace) is called. The association must be configured
-    /// to keep a trace, too.
-    fn wants_trace(&self) -> bool {
+    /// Returns whether [`on_observed`](Self::on_observed) is called. The host asks once, at its creation.
+    fn observes(&self) -> bool {
         false
     }
 
-    /// Handles a record of an association's trace. The default ignores it.
-    fn on_trace(&mut self, id: AssociationId, record: &TraceRecord) {
-        let _ = (id, record);
+    /// Handles an event that an observer of the endpoint is passed, with its time. The default ignores it.
+    fn on_observed(&mut self, time: Time, id: AssociationId, event: &ObservedEvent) {
+        let _ = (time, id, event);
     }
 }

@@ -1,8 +1,9 @@
 //! Log of an association for figures: the core's events, and the states of its paths.
 
 use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
 
-use carrick_proto::{AssociationId, Endpoint, PathId, Time, TraceRecord};
+use carrick_proto::{AssociationId, Endpoint, ObservedEvent, Observer, PathId, Time};
 
 /// State of a path, from the least to the most useful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,11 +35,46 @@ pub struct PathStateChange {
     pub state: PathState,
 }
 
+/// Event of an association, as an observer of the core is passed it.
+#[derive(Clone, Debug)]
+pub struct ObservedRecord {
+    /// Time of the event.
+    pub time: Time,
+    /// Association of the event.
+    pub association: AssociationId,
+    /// The event.
+    pub event: ObservedEvent,
+}
+
+/// Observer that keeps the events of an endpoint until the host takes them.
+#[derive(Debug, Default)]
+pub(super) struct Recorder(Mutex<Vec<ObservedRecord>>);
+
+impl Recorder {
+    /// Takes the events since the last call, in their order.
+    pub(super) fn take(&self) -> Vec<ObservedRecord> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Observer for Recorder {
+    fn observe(&self, association: AssociationId, time: Time, event: &ObservedEvent) {
+        let event = event.clone();
+        let record = ObservedRecord {
+            time,
+            association,
+            event,
+        };
+        let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        records.push(record);
+    }
+}
+
 /// Event log of the core of a host.
 #[derive(Clone, Debug, Default)]
 pub struct EventLog {
-    /// Trace records of the associations, in order of time.
-    pub records: Vec<(AssociationId, TraceRecord)>,
+    /// Events of the associations, in order of time.
+    pub records: Vec<ObservedRecord>,
     /// Changes of path states, in order of time.
     pub states: Vec<PathStateChange>,
 }

@@ -56,6 +56,7 @@ mod sessions;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use carrick_netsim::{InterfaceId, Node, Outbox, Packet, RouteTable};
 use carrick_proto::sessions::{SessionFactory, SessionLayer};
@@ -63,7 +64,8 @@ use carrick_proto::{AssociationId, Endpoint, Event, Time, Transmit};
 
 use crate::core_time;
 pub use application::Application;
-pub use log::{EventLog, PathState, PathStateChange};
+use log::Recorder;
+pub use log::{EventLog, ObservedRecord, PathState, PathStateChange};
 pub use routes::HostRoutes;
 use sessions::Below;
 
@@ -84,8 +86,8 @@ pub struct SctpHost<A> {
     flow: u32,
     /// Buffer for packets of the core; empty between calls, to reuse its allocation.
     buffer: Vec<u8>,
-    /// Existing associations, kept only for traces.
-    ids: Vec<AssociationId>,
+    /// Observer of the endpoint, if its events are recorded.
+    recorder: Option<Arc<Recorder>>,
     /// Event log of the core, if it is recorded.
     event_log: Option<EventLog>,
     unsendable: u64,
@@ -95,7 +97,7 @@ pub struct SctpHost<A> {
 impl<A: Application> SctpHost<A> {
     /// Returns a host that sends SCTP directly over IP.
     pub fn new(endpoint: Endpoint, application: A) -> Self {
-        Self {
+        let mut host = Self {
             endpoint,
             below: None,
             application,
@@ -104,11 +106,23 @@ impl<A: Application> SctpHost<A> {
             routes: None,
             flow: 0,
             buffer: Vec::new(),
-            ids: Vec::new(),
+            recorder: None,
             event_log: None,
             unsendable: 0,
             unclaimed: 0,
+        };
+        if host.application.observes() {
+            host.record_events();
         }
+        host
+    }
+
+    /// Observes the endpoint from now on.
+    fn record_events(&mut self) {
+        let recorder = Arc::<Recorder>::default();
+        self.endpoint
+            .set_observer(Time::ZERO, Some(recorder.clone()));
+        self.recorder = Some(recorder);
     }
 
     /// Enables encapsulation: the host accepts SCTP in UDP at `port` (RFC 6951) and sends
@@ -161,9 +175,10 @@ impl<A: Application> SctpHost<A> {
         self
     }
 
-    /// Records the events of the core. Associations must be configured to keep a trace, too.
+    /// Records the events of the core.
     #[must_use]
     pub fn with_event_log(mut self) -> Self {
+        self.record_events();
         self.event_log = Some(EventLog::default());
         self
     }
@@ -221,7 +236,7 @@ impl<A: Application> SctpHost<A> {
                 self.send(&transmit, out);
                 self.buffer.clear();
             }
-            self.trace();
+            self.pass_observed();
             let Some((id, event)) = self.poll_event(now) else {
                 return;
             };
@@ -259,21 +274,19 @@ impl<A: Application> SctpHost<A> {
         }
     }
 
-    fn trace(&mut self) {
-        let wanted = self.application.wants_trace();
-        if !wanted && self.event_log.is_none() {
+    /// Passes the observed events on.
+    fn pass_observed(&mut self) {
+        let Some(recorder) = &self.recorder else {
             return;
-        }
-        self.ids.clear();
-        self.ids.extend(self.endpoint.associations());
-        for &id in &self.ids {
-            while let Some(record) = self.endpoint.poll_trace(id) {
-                if let Some(event_log) = &mut self.event_log {
-                    event_log.records.push((id, record));
-                }
-                if wanted {
-                    self.application.on_trace(id, &record);
-                }
+        };
+        let observes = self.application.observes();
+        for record in recorder.take() {
+            if observes {
+                self.application
+                    .on_observed(record.time, record.association, &record.event);
+            }
+            if let Some(event_log) = &mut self.event_log {
+                event_log.records.push(record);
             }
         }
     }

@@ -452,7 +452,6 @@ impl<'m> Parts<'m> {
         let recording =
             self.model.until_last_send || measures.iter().any(|measure| measure.needs_trace());
         let mut config = config.clone();
-        config.research.trace = recording || self.log;
         let layered = |(_, flow): &(usize, &'m Flow)| {
             flow.active && flow.layer != Layer::Sctp && flow.ends.contains(&host)
         };

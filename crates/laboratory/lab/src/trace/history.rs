@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use carrick_proto::{AssociationId, PathId, Time, TraceEvent, Tsn};
+use carrick_proto::{AssociationId, ObservedEvent, PathId, Time, Tsn};
 
 use crate::figure::Point;
 use carrick_hosts::sctp::EventLog;
@@ -54,7 +54,7 @@ impl AssociationHistory {
             let point = Point::new(change.time.as_secs_f64(), value);
             path.states.push(point);
         }
-        for (_, record) in log.records.iter().filter(|(own, _)| *own == id) {
+        for record in log.records.iter().filter(|own| own.association == id) {
             history.take(record.time, &record.event, within(record.time));
         }
         let range = [from, to].map(|time| time.as_secs_f64());
@@ -79,20 +79,20 @@ impl AssociationHistory {
         tsn.since(first).wrapping_add(1)
     }
 
-    fn take(&mut self, time: Time, event: &TraceEvent, shown: bool) {
+    fn take(&mut self, time: Time, event: &ObservedEvent, shown: bool) {
         let at = |y: f64| Point::new(time.as_secs_f64(), y);
         match *event {
-            TraceEvent::ChunkAcked { tsn } => {
+            ObservedEvent::ChunkAcknowledged { tsn } => {
                 let number = self.number(tsn);
                 self.acknowledged(number, at, shown);
             }
-            TraceEvent::LossDetected { tsn } => {
+            ObservedEvent::LossDetected { tsn, .. } => {
                 let number = self.number(tsn);
                 if shown {
                     self.losses.push(at(f64::from(number)));
                 }
             }
-            TraceEvent::ChunkSent {
+            ObservedEvent::ChunkSent {
                 tsn,
                 path,
                 transmission,
@@ -104,10 +104,10 @@ impl AssociationHistory {
                     _ => path.again.push(number),
                 });
             }
-            TraceEvent::Timeout { path } => {
+            ObservedEvent::Timeout { path } => {
                 self.path(path, shown, |path| path.timeouts.push(at(0.0)));
             }
-            TraceEvent::Window {
+            ObservedEvent::Window {
                 path,
                 cwnd,
                 ssthresh,
@@ -118,14 +118,15 @@ impl AssociationHistory {
                 changed(&mut path.ssthresh, kilobytes(ssthresh));
                 changed(&mut path.outstanding, kilobytes(flight_size));
             }),
-            TraceEvent::RoundTrip { path, nanos } => {
-                let sample = at(nanos as f64 / 1e6);
+            ObservedEvent::RoundTrip { path, sample } => {
+                let sample = at(sample.as_nanos() as f64 / 1e6);
                 self.path(path, shown, |path| path.round_trips.push(sample));
             }
-            TraceEvent::Rto { path, nanos } => {
-                self.path(path, true, |path| path.rto.push(at(nanos as f64 / 1e6)));
+            ObservedEvent::Rto { path, rto } => {
+                let rto = at(rto.as_nanos() as f64 / 1e6);
+                self.path(path, true, |path| path.rto.push(rto));
             }
-            TraceEvent::ChunkReceived { .. } | TraceEvent::SackSent { .. } => {}
+            _ => {}
         }
     }
 

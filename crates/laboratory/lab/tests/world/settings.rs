@@ -81,7 +81,8 @@ pub(crate) fn settings(
         };
         c.paths.monitor_pairs = dice.chance(0.2);
         c.timers.no_progress_after = dice.pick(&[None, Some(5), Some(20)]);
-        c.research.trace = dice.chance(0.1);
+        // The worlds of the seeds stay the same.
+        dice.chance(0.1);
         c.research.policies = policies(dice, topology);
     });
     buffers(&mut config, dice, plan, topology);

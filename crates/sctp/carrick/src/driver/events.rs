@@ -25,7 +25,6 @@ impl Driver {
     }
 
     fn on_event(&mut self, id: AssociationId, event: Event, now: Time) {
-        crate::telemetry::report(id, &event);
         match event {
             Event::Established {
                 peer_addresses,

@@ -29,7 +29,7 @@ impl Association {
             arrived_on,
             paths: &mut self.paths,
             config: &self.config,
-            trace: &mut self.trace,
+            observation: &self.observation,
         };
         let acked = match process(&mut self.sender, &mut sack_cx) {
             Ok(acked) => acked,
@@ -58,10 +58,10 @@ impl Association {
         };
         if response.reduce {
             let arrived_on = self.paths.find(route).unwrap_or(self.paths.current());
-            let (paths, trace) = (&mut self.paths, &mut self.trace);
-            let reduced = self
-                .sender
-                .reduce_for_mark(lowest, arrived_on, cx.now, paths, trace);
+            let (paths, observation) = (&mut self.paths, &self.observation);
+            let reduced =
+                self.sender
+                    .reduce_for_mark(lowest, arrived_on, cx.now, paths, observation);
             if reduced {
                 self.counters.other().congestion_mark_reductions += 1;
             }

@@ -25,7 +25,7 @@ use crate::addresses::{
 };
 use crate::error::{AbortCause, OperationError};
 use crate::event::{AddressEvent, CloseReason, Event};
-use crate::path::PathId;
+use crate::path::{PathErrorCause, PathId};
 use crate::route::Route;
 use crate::transmit::Transmit;
 
@@ -153,7 +153,7 @@ impl Association {
         };
         if self.paths.contains(path) {
             self.paths[path].back_off_rto(&self.config);
-            self.on_path_error(path, true, cx);
+            self.on_path_error(path, PathErrorCause::ControlUnanswered, true, cx);
         }
     }
 

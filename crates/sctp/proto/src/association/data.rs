@@ -10,10 +10,10 @@ use super::{Association, Context, Reply};
 use crate::error::AbortCause;
 use crate::event::CloseReason;
 use crate::extensions::Extensions;
+use crate::observer::{DiscardReason, ObservedEvent};
 use crate::research::UnlistedIForwardTsn;
 use crate::route::{Ecn, Route};
 use crate::rx::DataOutcome;
-use crate::trace::TraceEvent;
 
 impl Association {
     /// DATA (section 6.2).
@@ -128,6 +128,11 @@ impl Association {
         progress: &mut PacketProgress,
         cx: &mut Context<'_>,
     ) {
+        let kind = if self.extensions.interleaving {
+            ChunkType::I_DATA
+        } else {
+            ChunkType::DATA
+        };
         match outcome {
             DataOutcome::Accepted => {
                 progress.advanced = true;
@@ -137,10 +142,17 @@ impl Association {
                     self.counters.other().out_of_sequence_chunks_received += 1;
                 }
                 self.counters.data_bytes_received += payload.len() as u64;
-                self.trace.record(cx.now, TraceEvent::ChunkReceived { tsn });
+                self.observation
+                    .record(cx.now, &ObservedEvent::ChunkReceived { tsn });
             }
-            DataOutcome::Duplicate => self.counters.other().duplicates_received += 1,
-            DataOutcome::Dropped => self.counters.other().dropped_for_buffer += 1,
+            DataOutcome::Duplicate => {
+                self.counters.other().duplicates_received += 1;
+                self.observe_discarded(kind, DiscardReason::Duplicate, cx.now);
+            }
+            DataOutcome::Dropped => {
+                self.counters.other().dropped_for_buffer += 1;
+                self.observe_discarded(kind, DiscardReason::NoBuffer, cx.now);
+            }
             DataOutcome::InvalidStream(stream) => {
                 let mut causes = Vec::with_capacity(8);
                 causes.extend_from_slice(&CauseCode::INVALID_STREAM.0.to_be_bytes());

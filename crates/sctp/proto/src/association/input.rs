@@ -23,6 +23,7 @@ use super::replies::MAX_REPLY_BYTES;
 use super::{Association, Context, Reply};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, PeerError};
+use crate::observer::{DiscardReason, ObservedEvent};
 use crate::path::PathId;
 use crate::route::Route;
 use crate::time::Time;
@@ -93,7 +94,7 @@ impl Association {
             };
             let is_data = matches!(raw.kind, ChunkType::DATA | ChunkType::I_DATA);
             self.counters.control_chunks_received += u64::from(!is_data);
-            let flow = match self.check_auth(route, raw, packet, &mut progress) {
+            let flow = match self.check_auth(route, raw, packet, &mut progress, cx.now) {
                 AuthCheck::Process => self.handle_chunk(route, raw, datagram, &mut progress, cx),
                 AuthCheck::Skip => ControlFlow::Continue(()),
                 AuthCheck::DiscardPacket => ControlFlow::Break(()),
@@ -155,9 +156,11 @@ impl Association {
         raw: RawChunk<'_>,
         packet: &Packet<'_>,
         progress: &mut PacketProgress,
+        now: Time,
     ) -> AuthCheck {
         if !progress.authenticated && self.auth.rejects_plain(raw.kind) {
             // RFC 5061, section 5.2, rule D5: the rest of the packet is discarded, too.
+            self.observe_discarded(raw.kind, DiscardReason::Unauthenticated, now);
             return match raw.kind {
                 ChunkType::ASCONF | ChunkType::ASCONF_ACK => AuthCheck::DiscardPacket,
                 _ => AuthCheck::Skip,
@@ -176,6 +179,12 @@ impl Association {
         } else {
             AuthCheck::DiscardPacket
         }
+    }
+
+    /// Passes a chunk that is discarded to the observer.
+    pub(super) fn observe_discarded(&self, chunk: ChunkType, reason: DiscardReason, now: Time) {
+        let event = ObservedEvent::ChunkDiscarded { chunk, reason };
+        self.observation.record(now, &event);
     }
 
     /// Processes a chunk. Breaks if the rest of the packet is to be discarded.
@@ -202,10 +211,11 @@ impl Association {
         // A chunk of an extension that is not negotiated is unknown, well formed or not (section 3.2).
         let in_force = raw.kind.is_base() || self.extensions.have_chunk(raw.kind);
         if !in_force && !self.accepts_unlisted(raw.kind) {
-            return self.on_unknown(raw, route, progress);
+            return self.on_unknown(raw, route, progress, cx.now);
         }
         let Ok(chunk) = Chunk::parse(raw) else {
             cx.stats.malformed_chunks += 1;
+            self.observe_discarded(raw.kind, DiscardReason::Malformed, cx.now);
             return ControlFlow::Continue(());
         };
         match chunk {
@@ -256,7 +266,7 @@ impl Association {
             // INIT is alone in its packet and COOKIE ECHO first (sections 6.10 and 5.1); elsewhere they are
             // invalid.
             Chunk::Init(_) | Chunk::CookieEcho(_) => return ControlFlow::Break(()),
-            _ => return self.on_unknown(raw, route, progress),
+            _ => return self.on_unknown(raw, route, progress, cx.now),
         }
         ControlFlow::Continue(())
     }
@@ -323,7 +333,9 @@ impl Association {
         raw: RawChunk<'_>,
         route: &Route,
         progress: &mut PacketProgress,
+        now: Time,
     ) -> ControlFlow<()> {
+        self.observe_discarded(raw.kind, DiscardReason::Unrecognized, now);
         let action = raw.kind.unknown_action();
         if matches!(
             action,

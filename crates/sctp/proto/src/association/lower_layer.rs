@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use super::state::{AssociationState, Repeat};
 use super::{Association, Context};
 use crate::event::CloseReason;
-use crate::path::Path;
+use crate::path::{Path, PathErrorCause};
 use crate::research::ProtocolUnreachable;
 use crate::route::Route;
 use crate::time::Time;
@@ -92,7 +92,7 @@ impl Association {
         let mut paths = self.paths.iter();
         let path = paths.find(|p| p.remote() == remote).filter(|p| counts(p));
         if let Some(id) = path.map(Path::id) {
-            self.on_path_error(id, false, cx);
+            self.on_path_error(id, PathErrorCause::Unreachable, false, cx);
         }
     }
 

@@ -52,6 +52,7 @@ pub(crate) mod zero_checksum;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::fmt;
 
 use bytes::Bytes;
 use carrick_wire::{CommonHeader, StreamId, Tsn, VerificationTag};
@@ -65,6 +66,7 @@ use crate::ecn::CongestionMarks;
 use crate::error::{AbortCause, OperationError, SendError};
 use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
+use crate::observer::{Observation, ObservedEvent, Observer};
 use crate::path::Paths;
 use crate::protection::Protected;
 use crate::random::Random;
@@ -75,7 +77,6 @@ use crate::rx::message::Message;
 use crate::stats::EndpointStats;
 use crate::streams::Streams;
 use crate::time::Time;
-use crate::trace::{Trace, TraceRecord};
 use crate::tx::Sender;
 use crate::tx::message::SendOptions;
 use crate::tx::scheduler::StreamScheduler;
@@ -94,6 +95,13 @@ pub struct AssociationId {
 }
 
 portable_struct! { AssociationId { slot, generation } }
+
+impl fmt::Display for AssociationId {
+    /// Writes the identifier as a name for logs, such as `3.0`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.slot, self.generation)
+    }
+}
 
 /// Parts of the endpoint that an association uses.
 pub(crate) struct Context<'a> {
@@ -142,7 +150,7 @@ pub(crate) struct Association {
     liveness: Liveness,
     events: EventQueue,
     ecn: CongestionMarks,
-    trace: Trace,
+    observation: Observation,
     counters: Counters,
     accepted: bool,
     /// A UDP port of the peer changed, or an address was confirmed, since the last query of the endpoint.
@@ -153,7 +161,7 @@ portable_struct! {
     Association {
         id, config, local_port, peer_port, local_tag, peer_tag, local_initial_tsn, advertised,
         peer_adaptation_layer, tie_tags, sources_seen, extensions, dynamic, auth, protection, state,
-        paths, sender, receiver, streams, replies, liveness, events, ecn, trace, counters, accepted,
+        paths, sender, receiver, streams, replies, liveness, events, ecn, observation, counters, accepted,
         peer_entries_changed,
     }
     check Self::is_consistent
@@ -200,7 +208,7 @@ impl Association {
             liveness: Liveness::default(),
             events: EventQueue::new(),
             ecn: CongestionMarks::default(),
-            trace: Trace::new(config.research.trace),
+            observation: Observation::default(),
             counters: Counters::default(),
             accepted: false,
             peer_entries_changed: false,
@@ -352,8 +360,34 @@ impl Association {
         self.events.on_peer_error_polled();
     }
 
-    pub(crate) fn poll_trace(&mut self) -> Option<TraceRecord> {
-        self.trace.pop()
+    /// Passes the events of this association to an observer from now on, or to none.
+    pub(crate) fn observe(&mut self, observer: Option<Arc<dyn Observer>>, now: Time) {
+        self.observation = Observation::new(self.id, observer);
+        self.observation.record(
+            now,
+            &ObservedEvent::Begun {
+                local_port: self.local_port,
+                peer_port: self.peer_port,
+                accepted: self.accepted,
+            },
+        );
+        self.observe_changes(now);
+    }
+
+    /// Passes the changes of state and paths to the observer.
+    pub(crate) fn observe_changes(&mut self, now: Time) {
+        if self.observation.is_active() {
+            self.observation
+                .compare(now, self.state.name(), &self.paths);
+        }
+    }
+
+    /// Passes an event of the user to the observer.
+    pub(crate) fn observe_notification(&self, now: Time, event: &Event) {
+        if self.observation.is_active() {
+            self.observation
+                .record(now, &ObservedEvent::Notified(event.clone()));
+        }
     }
 
     /// Queues notifications that became due.

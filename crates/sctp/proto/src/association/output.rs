@@ -82,7 +82,7 @@ impl Association {
             now,
             paths: &mut self.paths,
             config: &self.config,
-            trace: &mut self.trace,
+            observation: &self.observation,
             counters: &mut self.counters,
             stats,
             shutting_down,

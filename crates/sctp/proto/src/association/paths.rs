@@ -10,9 +10,11 @@ use super::{Association, Context};
 use crate::config::{ConfigError, MAX_DSCP};
 use crate::error::{AbortCause, OperationError};
 use crate::event::{CloseReason, Event};
-use crate::path::{HeartbeatAnswer, HeartbeatExpiry, PathId, PathThresholds};
+use crate::observer::ObservedEvent;
+use crate::path::{
+    HeartbeatAnswer, HeartbeatExpiry, PathErrorCause, PathId, PathThresholds, SilenceExpiry,
+};
 use crate::time::Time;
-use crate::trace::TraceEvent;
 
 impl Association {
     pub(crate) fn set_primary(&mut self, path: PathId, now: Time) -> Result<(), OperationError> {
@@ -66,7 +68,8 @@ impl Association {
                 // were deleted.
                 let frequent =
                     self.paths.fails_over_quickly() && self.sender.has_outstanding_data();
-                self.on_path_error(id, id == self.paths.current() && !frequent, cx);
+                let counts = id == self.paths.current() && !frequent;
+                self.on_path_error(id, PathErrorCause::HeartbeatUnanswered, counts, cx);
                 if self.state.is_closed() {
                     return;
                 }
@@ -106,7 +109,8 @@ impl Association {
         let sent = match path.on_heartbeat_ack(nonce, cx.now, &self.config) {
             HeartbeatAnswer::Unknown => return,
             HeartbeatAnswer::Measured(sent) => {
-                self.trace.record(cx.now, TraceEvent::rto_of(path));
+                self.observation
+                    .record(cx.now, &ObservedEvent::rto_of(path));
                 Some(sent)
             }
             HeartbeatAnswer::Trial { source, sent } => {
@@ -158,8 +162,15 @@ impl Association {
     /// Expiry of the timer of a path on which nothing is acknowledged. If only other paths acknowledge
     /// heartbeats, that is an error of the path, but not of the association.
     pub(super) fn on_silence_timer(&mut self, id: PathId, cx: &mut Context<'_>) {
-        if self.paths.expire_silence_check(id, cx.now) {
-            self.on_path_error(id, false, cx);
+        match self.paths.expire_silence_check(id, cx.now) {
+            None => {}
+            Some(SilenceExpiry::Begun) => {
+                let event = ObservedEvent::SilenceCheckBegun { path: id };
+                self.observation.record(cx.now, &event);
+            }
+            Some(SilenceExpiry::Failed) => {
+                self.on_path_error(id, PathErrorCause::OthersAnswer, false, cx);
+            }
         }
     }
 
@@ -178,11 +189,18 @@ impl Association {
     pub(super) fn on_path_error(
         &mut self,
         id: PathId,
+        cause: PathErrorCause,
         counts_for_association: bool,
         cx: &mut Context<'_>,
     ) {
         // Step 1.
-        let change = self.paths[id].count_error(cx.now, &self.config, cx.random);
+        let change = self.paths[id].count_error(cause, cx.now, &self.config, cx.random);
+        let event = ObservedEvent::PathError {
+            path: id,
+            cause,
+            error_count: self.paths[id].error_count(),
+        };
+        self.observation.record(cx.now, &event);
         self.events.notify_path_change(id, change);
         // Step 2.
         self.choose_path(cx.now);

@@ -7,8 +7,8 @@ use carrick_wire::{ChunkType, PacketBuilder};
 
 use super::output::single;
 use super::{Association, Context, Reply};
+use crate::observer::ObservedEvent;
 use crate::path::PathId;
-use crate::trace::TraceEvent;
 use crate::transmit::Transmit;
 
 /// Chunks that a packet with a SACK alone may hold.
@@ -117,7 +117,7 @@ impl Association {
         }
         self.counters.sacks_sent += 1;
         let gaps = self.receiver.gap_count();
-        self.trace
-            .record(cx.now, TraceEvent::SackSent { path, gaps });
+        self.observation
+            .record(cx.now, &ObservedEvent::SackSent { path, gaps });
     }
 }

@@ -79,7 +79,7 @@ impl Association {
             arrived_on: self.paths.find(route),
             paths: &mut self.paths,
             config: &self.config,
-            trace: &mut self.trace,
+            observation: &self.observation,
         };
         let result = self
             .sender

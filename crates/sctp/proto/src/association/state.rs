@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 
 use bytes::Bytes;
 
@@ -28,6 +29,22 @@ pub enum StateName {
     ShutdownAckSent,
     /// Ended.
     Closed,
+}
+
+impl fmt::Display for StateName {
+    /// Writes the name as RFC 9260, section 4, has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CookieWait => "COOKIE-WAIT",
+            Self::CookieEchoed => "COOKIE-ECHOED",
+            Self::Established => "ESTABLISHED",
+            Self::ShutdownPending => "SHUTDOWN-PENDING",
+            Self::ShutdownSent => "SHUTDOWN-SENT",
+            Self::ShutdownReceived => "SHUTDOWN-RECEIVED",
+            Self::ShutdownAckSent => "SHUTDOWN-ACK-SENT",
+            Self::Closed => "CLOSED",
+        })
+    }
 }
 
 /// A control chunk that is retransmitted until it is answered.

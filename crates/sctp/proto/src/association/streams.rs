@@ -23,6 +23,7 @@ use super::oversized::fill_up;
 use super::state::AssociationState;
 use super::{Association, Context, Reply};
 use crate::event::Event;
+use crate::path::PathErrorCause;
 use crate::route::Route;
 use crate::streams::{
     Decision, NumberCheck, PeerRequestContext, ReconfigError, ReconfigOutcome, RequestConfirmed,
@@ -165,7 +166,7 @@ impl Association {
         let rto_max = self.config.timers.rto_max;
         if let Some(failed) = self.streams.on_timeout(cx.now, rto_max, &self.paths) {
             self.paths[failed].back_off_rto(&self.config);
-            self.on_path_error(failed, true, cx);
+            self.on_path_error(failed, PathErrorCause::ControlUnanswered, true, cx);
         }
     }
 

@@ -6,7 +6,7 @@ use super::state::{AssociationState, StateExpiry};
 use super::{Association, Context};
 use crate::error::AbortCause;
 use crate::event::CloseReason;
-use crate::path::{Path, PathId};
+use crate::path::{Path, PathErrorCause, PathId};
 use crate::time::{Time, earliest};
 use crate::tx::{SackContext, Sender};
 
@@ -202,7 +202,7 @@ impl Association {
             arrived_on: None,
             paths: &mut self.paths,
             config: &self.config,
-            trace: &mut self.trace,
+            observation: &self.observation,
         };
         self.sender.on_path_timers(id, &mut sack_cx);
         self.report_abandoned();
@@ -224,11 +224,11 @@ impl Association {
         self.paths[id].inform_discovery_of_t3(&self.config.mtu);
         let is_error =
             self.sender
-                .on_t3(id, cx.now, &mut self.paths, &self.config, &mut self.trace);
+                .on_t3(id, cx.now, &mut self.paths, &self.config, &self.observation);
         self.report_abandoned();
         if is_error {
             self.paths[id].leave_errors_to_t3();
-            self.on_path_error(id, true, cx);
+            self.on_path_error(id, PathErrorCause::T3Expired, true, cx);
         }
     }
 
@@ -278,7 +278,7 @@ impl Association {
         if matches!(self.state, AssociationState::ShutdownSent(_)) && self.receiver.has_received() {
             self.receiver.acknowledge_now();
         }
-        self.on_path_error(path, true, cx);
+        self.on_path_error(path, PathErrorCause::ControlUnanswered, true, cx);
         // If the path failed by this, another one has been chosen.
         if !self.state.is_closed() && self.paths.current() == path {
             self.paths.rotate();

@@ -127,6 +127,7 @@ impl Endpoint {
         );
         let (_, mut cx) = self.registry_and_context(now);
         association.initiate(peers, &mut cx);
+        association.observe(self.observer.clone(), now);
         self.registry.insert(association, &new);
         self.registry.refresh(id);
         Ok(id)

@@ -214,6 +214,7 @@ impl Endpoint {
         );
         let (_, mut cx) = self.registry_and_context(now);
         association.establish_from(cookie, route, &mut cx);
+        association.observe(self.observer.clone(), now);
         self.registry.insert(association, &new);
         // Step 4.
         self.update_association(now, id, |association, cx| {

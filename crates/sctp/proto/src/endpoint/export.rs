@@ -96,6 +96,7 @@ impl Endpoint {
             uses_protection,
             run: _,
             stats,
+            observer: _,
         } = self;
         // `accepted` equals `config.association`.
         let EndpointConfig {
@@ -163,6 +164,7 @@ impl Endpoint {
             uses_protection: Portable::read(input)?,
             run: PacketRun::default(),
             stats: Portable::read(input)?,
+            observer: None,
         })
     }
 }

@@ -67,6 +67,7 @@ use crate::config::{AssociationConfig, ConfigError, EndpointConfig};
 use crate::cookie::CookieSecrets;
 use crate::error::{AbortCause, OperationError, SendError};
 use crate::event::{CloseReason, Event};
+use crate::observer::Observer;
 use crate::path::{PathId, PathThresholds};
 use crate::random::Random;
 use crate::reply_packets::Replies;
@@ -76,7 +77,6 @@ use crate::stats::{
     AssociationCounters, AssociationStats, BufferUse, EndpointStats, PathStats, StreamStats,
 };
 use crate::time::Time;
-use crate::trace::TraceRecord;
 use crate::transmit::Transmit;
 use crate::tx::message::SendOptions;
 
@@ -110,6 +110,7 @@ pub struct Endpoint {
     uses_protection: bool,
     run: PacketRun,
     stats: EndpointStats,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl Endpoint {
@@ -139,6 +140,7 @@ impl Endpoint {
             uses_protection,
             run: PacketRun::default(),
             stats: EndpointStats::default(),
+            observer: None,
         })
     }
 
@@ -457,10 +459,22 @@ impl Endpoint {
         Some((id, event))
     }
 
-    /// Returns the next trace record of an association with [`ResearchConfig::trace`](crate::ResearchConfig::trace). Records that
-    /// have not been read are dropped with the association.
-    pub fn poll_trace(&mut self, id: AssociationId) -> Option<TraceRecord> {
-        self.registry.get_mut(id)?.poll_trace()
+    /// Sets the observer of all associations, those that exist and those to come; `None` ends the observation. Of
+    /// each association that exists it is passed [`ObservedEvent::Begun`](crate::ObservedEvent::Begun), its paths and its state
+    /// first. It is not exported.
+    pub fn set_observer(&mut self, now: Time, observer: Option<Arc<dyn Observer>>) {
+        self.observer = observer;
+        let ids: Vec<AssociationId> = self.associations().collect();
+        for id in ids {
+            if let Some(association) = self.registry.get_mut(id) {
+                association.observe(self.observer.clone(), now);
+            }
+        }
+    }
+
+    /// Returns the observer of [`Self::set_observer`].
+    pub fn observer(&self) -> Option<&Arc<dyn Observer>> {
+        self.observer.as_ref()
     }
 
     /// Returns the counters of the endpoint.
@@ -656,6 +670,7 @@ impl Endpoint {
             return;
         };
         association.queue_notifications();
+        association.observe_changes(now);
         let outdated = association.take_peer_entries_changed();
         let gone = association.take_peer_address_changes();
         if gone.is_some() || outdated {
@@ -677,6 +692,9 @@ impl Endpoint {
     /// and the registry when its received messages have been read.
     fn collect_events(&mut self, now: Time, id: AssociationId) {
         while let Some(event) = self.registry.get_mut(id).and_then(Association::poll_event) {
+            if let Some(association) = self.registry.get(id) {
+                association.observe_notification(now, &event);
+            }
             self.on_event(now, id, &event);
             self.events.reserve_doubling();
             self.events.push_back((id, event));

@@ -1,10 +1,55 @@
 //! Error counter of a path and the states that follow from it: inactive (RFC 9260 section 8.2) and
 //! potentially failed (RFC 7829 section 3.2); switchover of the primary path (RFC 7829 section 5).
 
+use core::fmt;
+
 use super::{Path, PathId, PathThresholds, Paths};
 use crate::config::AssociationConfig;
 use crate::random::Random;
 use crate::time::Time;
+
+/// Reason why an error of a path was counted (RFC 9260, section 8.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum PathErrorCause {
+    /// T3-rtx expired: data was not acknowledged (section 6.3.3).
+    T3Expired,
+    /// A HEARTBEAT was not acknowledged (section 8.3).
+    HeartbeatUnanswered,
+    /// Data was not acknowledged, and HEARTBEATs on all paths were acknowledged on other ones only.
+    OthersAnswer,
+    /// SHUTDOWN, SHUTDOWN ACK, ASCONF or RE-CONFIG was not acknowledged (section 9.2, RFC 5061, RFC 6525).
+    ControlUnanswered,
+    /// The host has no route to the address, or ICMP reports that it is not reachable.
+    Unreachable,
+}
+
+portable_enum! {
+    PathErrorCause {
+        0: T3Expired,
+        1: HeartbeatUnanswered,
+        2: OthersAnswer,
+        3: ControlUnanswered,
+        4: Unreachable,
+    }
+}
+
+impl fmt::Display for PathErrorCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::T3Expired => "T3-rtx expired",
+            Self::HeartbeatUnanswered => "no HEARTBEAT ACK",
+            Self::OthersAnswer => "HEARTBEAT ACKs arrive on other paths only",
+            Self::ControlUnanswered => "a control chunk is not acknowledged",
+            Self::Unreachable => "destination unreachable",
+        })
+    }
+}
 
 /// Change of a path's state of which the user is notified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,11 +90,13 @@ impl Path {
     /// failed or inactive by its thresholds (RFC 9260 section 8.2, RFC 7829 section 3.2 rules 2 and 8).
     pub(crate) fn count_error(
         &mut self,
+        cause: PathErrorCause,
         now: Time,
         config: &AssociationConfig,
         random: &mut Random,
     ) -> Option<PathChange> {
         self.encapsulation_unverified = false;
+        self.last_error = Some(cause);
         if self.error_count < self.thresholds.most_errors() {
             self.error_count += 1;
         }
@@ -188,7 +235,9 @@ mod tests {
         let route = Route::plain([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
         let mut path = Path::new(PathId(0), route, true, &config);
         let mut random = Random::new([1; 32]);
-        let changes = [(); 4].map(|()| path.count_error(Time::ZERO, &config, &mut random));
+        let changes = [(); 4].map(|()| {
+            path.count_error(PathErrorCause::T3Expired, Time::ZERO, &config, &mut random)
+        });
         let (suspected, failed) = (PathChange::PotentiallyFailed, PathChange::Failed);
         assert_eq!(changes, [Some(suspected), None, Some(failed), None]);
         let mut clear = || path.clear_errors(Time::ZERO, &config, &mut random);

@@ -37,6 +37,7 @@ use data_state::LazyDataState;
 pub(crate) use delivery::PacketNumbers;
 use ect::Ect;
 pub(crate) use failover::PathChange;
+pub use failover::PathErrorCause;
 use flight::PathFlight;
 use heartbeat::HeartbeatState;
 pub(crate) use heartbeat::{HeartbeatAnswer, HeartbeatExpiry};
@@ -44,7 +45,7 @@ use mtu_discovery::MtuDiscovery;
 pub(crate) use paths::Paths;
 use rate::RateState;
 pub use recovery::ReportsPerSack;
-pub(crate) use recovery::{Delivery, PathRecovery, ProbeTransmission};
+pub(crate) use recovery::{Delivery, PathRecovery, ProbeTransmission, SilenceExpiry};
 use rto::Rto;
 pub(crate) use source::SourceCandidates;
 pub use thresholds::PathThresholds;
@@ -106,6 +107,8 @@ pub(crate) struct Path {
     potentially_failed: bool,
     thresholds: PathThresholds,
     error_count: u32,
+    /// Reason of the last error.
+    last_error: Option<PathErrorCause>,
     /// IP MTU in bytes.
     mtu: u16,
     /// Bytes of each packet that neither IP, UDP nor SCTP has: for what protects it.
@@ -134,7 +137,7 @@ pub(crate) struct Path {
 portable_struct! {
     Path {
         id, remote, encapsulation, encapsulation_unverified, local, selected, trials, confirmed, active,
-        potentially_failed, thresholds, error_count, mtu, overhead, discovery, rto, congestion,
+        potentially_failed, thresholds, error_count, last_error, mtu, overhead, discovery, rto, congestion,
         rate, flight, limits, t3, heartbeat, ect, data, counters, dscp, large_data,
     }
     check Self::is_consistent
@@ -191,6 +194,7 @@ impl Path {
             potentially_failed: false,
             thresholds: PathThresholds::of(config),
             error_count: 0,
+            last_error: None,
             // Both have at most 65,535 bytes.
             mtu: mtu as u16,
             overhead: config.mtu.lower_overhead as u16,
@@ -228,6 +232,11 @@ impl Path {
     /// UDP port of the peer; `None` for packets on plain IP (RFC 6951).
     pub(crate) fn encapsulation(&self) -> Option<u16> {
         self.encapsulation
+    }
+
+    /// Path MTU in bytes, IP header included.
+    pub(crate) fn ip_mtu(&self) -> u16 {
+        self.mtu
     }
 
     /// DSCP of packets, 0 to 63.
@@ -591,6 +600,7 @@ impl Path {
             dscp: self.dscp,
             mtu_discovery: self.discovery.as_ref().map(|d| d.state()),
             error_count: self.error_count,
+            last_error: self.last_error,
             data_chunks_sent: self.flight.losses().sent_total,
             data_chunks_lost: self.flight.losses().lost_total,
             packets_sent: self.counters.packets_sent,

@@ -4,7 +4,7 @@
 use super::Sender;
 use super::outstanding::{Ranges, count};
 use super::sack_processing::SackContext;
-use crate::trace::TraceEvent;
+use crate::observer::ObservedEvent;
 
 impl Sender {
     /// Acknowledges all chunks up to the Cumulative TSN Ack, and forgets them.
@@ -98,7 +98,8 @@ impl Sender {
         };
         let (id, once) = (chunk.path, chunk.transmissions == 1);
         *htna = Some(htna.map_or(index, |h| h.max(index)));
-        cx.trace.record(cx.now, TraceEvent::ChunkAcked { tsn });
+        cx.observation
+            .record(cx.now, &ObservedEvent::ChunkAcknowledged { tsn });
         let path = &mut cx.paths[id];
         path.on_chunk_acknowledged(index, chunk.weight, once, !chunk.ambiguous);
         if self.rate_based {
@@ -114,14 +115,14 @@ impl Sender {
         path.end_probe(index, cx.now);
         let arrived_here = cx.arrived_on == Some(id);
         if let Some(rtt) = path.sample_rtt(index, once, arrived_here, cx.now, cx.config) {
-            cx.trace.record(
+            cx.observation.record(
                 cx.now,
-                TraceEvent::RoundTrip {
+                &ObservedEvent::RoundTrip {
                     path: id,
-                    nanos: rtt.as_nanos() as u64,
+                    sample: rtt,
                 },
             );
-            cx.trace.record(cx.now, TraceEvent::rto_of(path));
+            cx.observation.record(cx.now, &ObservedEvent::rto_of(path));
         }
         true
     }

@@ -10,8 +10,8 @@ use super::packet_plan::{DataPacketPlan, TransmitContext};
 use super::queue::NewChunk;
 use super::sack_processing::window_event;
 use super::{MAX_OUTSTANDING, Sender};
+use crate::observer::ObservedEvent;
 use crate::path::{PacketNumbers, PathId, ProbeTransmission};
-use crate::trace::TraceEvent;
 use crate::tx::LossSignal;
 
 /// Limit of the retransmissions of a chunk that restart T3-rtx if the chunk may be lost because of its
@@ -118,6 +118,8 @@ impl Sender {
                 at: cx.now,
                 retransmission: !plan.new,
             });
+            let event = ObservedEvent::TailLossProbe { path: plan.path };
+            cx.observation.record(cx.now, &event);
         }
     }
 
@@ -312,8 +314,8 @@ impl Sender {
         write_chunk(packet, tsn, chunk, flags, self.interleaving);
         self.window
             .sent(bytes + cx.config.research.peer_chunk_overhead);
-        if cx.trace.enabled() {
-            let sent = TraceEvent::ChunkSent {
+        if cx.observation.is_active() {
+            let sent = ObservedEvent::ChunkSent {
                 tsn,
                 stream: chunk.stream,
                 path: to,
@@ -321,8 +323,8 @@ impl Sender {
                 bytes,
                 context: chunk.context,
             };
-            cx.trace.record(cx.now, sent);
-            cx.trace.record(cx.now, window_event(&cx.paths[to]));
+            cx.observation.record(cx.now, &sent);
+            cx.observation.record(cx.now, &window_event(&cx.paths[to]));
         }
         bytes
     }

@@ -39,11 +39,11 @@ use crate::config::AssociationConfig;
 use crate::error::SendError;
 use crate::event::SendFailure;
 use crate::extensions::Extensions;
+use crate::observer::Observation;
 use crate::path::{PathId, Paths};
 use crate::research::WindowGrowth;
 use crate::streams::StreamSet;
 use crate::time::{Time, earliest};
-use crate::trace::Trace;
 use abandonment::Abandonment;
 use loss::LossDetector;
 use message::{PendingMessage, SendOptions};
@@ -363,7 +363,7 @@ impl Sender {
         otherwise: PathId,
         now: Time,
         paths: &mut Paths,
-        trace: &mut Trace,
+        observation: &Observation,
     ) -> bool {
         let index = self.outstanding.index_of(tsn);
         let chunk = index.and_then(|index| self.outstanding.chunk(index));
@@ -376,7 +376,7 @@ impl Sender {
         self.update_coupled_windows(id, paths);
         let path = &mut paths[id];
         path.reduce_for_mark();
-        trace.record(now, sack_processing::window_event(path));
+        observation.record(now, &sack_processing::window_event(path));
         true
     }
 

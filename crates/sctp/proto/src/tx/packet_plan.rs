@@ -9,11 +9,11 @@ use super::outstanding::ChunkState;
 use super::{MAX_OUTSTANDING, Sender};
 use crate::config::AssociationConfig;
 use crate::counters::Counters;
+use crate::observer::Observation;
 use crate::path::{Path, PathId, Paths};
 use crate::research::SwsAvoidance;
 use crate::stats::EndpointStats;
 use crate::time::{Time, earliest};
-use crate::trace::Trace;
 
 /// Packet of DATA that may leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct TransmitContext<'a> {
     pub(crate) now: Time,
     pub(crate) paths: &'a mut Paths,
     pub(crate) config: &'a AssociationConfig,
-    pub(crate) trace: &'a mut Trace,
+    pub(crate) observation: &'a Observation,
     pub(crate) counters: &'a mut Counters,
     pub(crate) stats: &'a mut EndpointStats,
     /// The association is shutting down: no data is delayed, and SACKs are wanted at once.

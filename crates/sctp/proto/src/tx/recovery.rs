@@ -3,10 +3,10 @@
 use carrick_wire::Tsn;
 
 use crate::config::AssociationConfig;
+use crate::observer::ObservedEvent;
 use crate::path::{Path, PathId, Paths};
 use crate::research::ReducedPath;
 use crate::time::Time;
-use crate::trace::TraceEvent;
 use crate::tx::Sender;
 use crate::tx::loss::SackReport;
 use crate::tx::outstanding::ChunkState;
@@ -40,10 +40,11 @@ impl Sender {
                 path.on_data_lost(chunk.serial, weight, cx.now);
             }
             bytes += chunk.payload.len();
-            cx.trace.record(
+            cx.observation.record(
                 cx.now,
-                TraceEvent::LossDetected {
+                &ObservedEvent::LossDetected {
                     tsn: self.outstanding.tsn(index),
+                    path: chunk.path,
                 },
             );
         }
@@ -73,7 +74,7 @@ impl Sender {
             cx.config.research.policies.proportional_rate_reduction && !self.rate_based;
         path.enter_fast_recovery(exit, self.outstanding.transmissions(), proportional);
         self.watch_duplicates(path, cx.config);
-        cx.trace.record(cx.now, window_event(path));
+        cx.observation.record(cx.now, &window_event(path));
     }
 
     /// Handles the reordering timer and the probe timer of a path, if they expired.
@@ -171,7 +172,9 @@ impl Sender {
                 }
                 if cx.config.research.policies.undo_spurious && recovery.take_spurious() {
                     path.undo_reduction();
-                    cx.trace.record(cx.now, window_event(path));
+                    let event = ObservedEvent::ReductionUndone { path: path.id() };
+                    cx.observation.record(cx.now, &event);
+                    cx.observation.record(cx.now, &window_event(path));
                     undone += 1;
                 }
             }

@@ -8,10 +8,10 @@ use super::loss::SackReport;
 use super::outstanding::{Ranges, from_gap_ack_blocks, union};
 use crate::cc::Acknowledged;
 use crate::config::AssociationConfig;
+use crate::observer::{Observation, ObservedEvent};
 use crate::path::{Path, PathId, Paths};
 use crate::research::GapAckCount;
 use crate::time::Time;
-use crate::trace::{Trace, TraceEvent};
 use crate::tx::LossSignal;
 
 /// Number of Gap Ack Blocks from which on a SACK may have had no room for more, and does not report what
@@ -70,7 +70,7 @@ pub(crate) struct SackContext<'a> {
     pub(crate) arrived_on: Option<PathId>,
     pub(crate) paths: &'a mut Paths,
     pub(crate) config: &'a AssociationConfig,
-    pub(crate) trace: &'a mut Trace,
+    pub(crate) observation: &'a Observation,
 }
 
 impl Sender {
@@ -321,8 +321,8 @@ impl Sender {
             // A SACK for n packets stands for the n/2 SACKs that RFC 9260, section 6.2, has for them.
             let sacks = (bytes / (2 * path.pmdcs())).max(1);
             path.limit_burst(cx.config.transmission.max_burst, sacks);
-            if bytes > 0 && cx.trace.enabled() {
-                cx.trace.record(cx.now, window_event(path));
+            if bytes > 0 && cx.observation.is_active() {
+                cx.observation.record(cx.now, &window_event(path));
             }
         }
     }
@@ -388,8 +388,8 @@ impl Sender {
     }
 }
 
-pub(super) fn window_event(path: &Path) -> TraceEvent {
-    TraceEvent::Window {
+pub(super) fn window_event(path: &Path) -> ObservedEvent {
+    ObservedEvent::Window {
         path: path.id(),
         cwnd: path.congestion().window(),
         ssthresh: path.congestion().ssthresh(),

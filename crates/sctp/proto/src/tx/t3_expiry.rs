@@ -4,9 +4,9 @@ use super::Sender;
 use super::marked_data::MarkedData;
 use super::sack_processing::window_event;
 use crate::config::AssociationConfig;
+use crate::observer::{Observation, ObservedEvent};
 use crate::path::{PathId, Paths};
 use crate::time::Time;
-use crate::trace::{Trace, TraceEvent};
 
 impl Sender {
     /// Handles the expiry of T3-rtx on a path. Returns whether that counts as an error: not while a
@@ -28,7 +28,7 @@ impl Sender {
         now: Time,
         paths: &mut Paths,
         config: &AssociationConfig,
-        trace: &mut Trace,
+        observation: &Observation,
     ) -> bool {
         // 1.
         let probing = self.window.is_refusing();
@@ -52,8 +52,8 @@ impl Sender {
         // 4.
         let path = &mut paths[id];
         path.on_t3_expired(config);
-        trace.record(now, TraceEvent::Timeout { path: id });
-        trace.record(now, TraceEvent::rto_of(path));
+        observation.record(now, &ObservedEvent::Timeout { path: id });
+        observation.record(now, &ObservedEvent::rto_of(path));
         // 5.
         if probing {
             path.decay_window();
@@ -63,7 +63,7 @@ impl Sender {
         self.detector.leave_fast_recovery();
         self.begin_timeout_recovery(path, config);
         path.reduce_after_t3(config);
-        trace.record(now, window_event(path));
+        observation.record(now, &window_event(path));
         true
     }
 

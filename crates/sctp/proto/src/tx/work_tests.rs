@@ -20,7 +20,7 @@ struct Bench {
     sender: Sender,
     paths: Paths,
     config: AssociationConfig,
-    trace: Trace,
+    observation: Observation,
 }
 
 impl Bench {
@@ -46,7 +46,7 @@ impl Bench {
             sender,
             paths,
             config,
-            trace: Trace::new(false),
+            observation: Observation::default(),
         }
     }
 
@@ -87,7 +87,7 @@ impl Bench {
             arrived_on: None,
             paths: &mut self.paths,
             config: &self.config,
-            trace: &mut self.trace,
+            observation: &self.observation,
         };
         self.sender.on_sack(&sack, &mut cx).expect("not stale")
     }

@@ -60,7 +60,6 @@ fn configuration(seed: u64) -> AssociationConfig {
         c.streams.grants.reset_association = true;
         c.streams.grants.change_streams = true;
         c.mtu.path_mtu_discovery = (of(6, 2) == 0).then(Default::default);
-        c.research.trace = of(7, 4) == 0;
         let policies = &mut c.research.policies;
         policies.congestion = algorithms()[of(8, 9) as usize].clone();
         policies.loss_detection = [

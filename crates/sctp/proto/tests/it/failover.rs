@@ -3,8 +3,8 @@
 use crate::common;
 
 use carrick_proto::{
-    AssociationConfig, AssociationId, CloseReason, Event, EventReport, OperationError, PathId,
-    PathThresholds, SendOptions,
+    AssociationConfig, AssociationId, CloseReason, Event, EventReport, OperationError,
+    PathErrorCause, PathId, PathThresholds, SendOptions,
 };
 use carrick_wire::ChunkType;
 use common::*;
@@ -665,7 +665,7 @@ fn reports_have_the_state_of_the_path() {
         assert_eq!(
             lines,
             [
-                format!("path {first} is potentially failed: error count 1"),
+                format!("path {first} is potentially failed: error count 1, T3-rtx expired"),
                 format!("path {second} carries new data, the primary path is {first}"),
                 format!("path {first} is active again"),
                 format!("path {first}, the primary path, carries new data"),
@@ -685,21 +685,22 @@ fn reports_have_the_selected_source() {
         report.expect("a report").text
     };
     path.error_count = 6;
+    path.last_error = Some(PathErrorCause::HeartbeatUnanswered);
     assert_eq!(
         report(&path, Event::PathFailed(FIRST)),
-        format!("path to {to} is inactive: error count 6")
+        format!("path to {to} is inactive: error count 6, no HEARTBEAT ACK")
     );
     path.local = Some(other);
     assert_eq!(
         report(&path, Event::PathLocalAddressChanged(FIRST)),
         format!(
-            "path {other} -> {to} has a new source address, the routes select {own}: error count 6"
+            "path {other} -> {to} has a new source address, the routes select {own}: error count 6, no HEARTBEAT ACK"
         )
     );
     path.selected = Some(other);
     assert_eq!(
         report(&path, Event::PathLocalAddressChanged(FIRST)),
-        format!("path {other} -> {to} has a new source address: error count 6")
+        format!("path {other} -> {to} has a new source address: error count 6, no HEARTBEAT ACK")
     );
     let removed = Event::PathFailed(PathId(9));
     assert_eq!(EventReport::new(&removed, &[path], None), None);

@@ -28,6 +28,7 @@ mod linux_rules;
 mod missing_reports;
 mod multipath;
 mod nr_sack;
+mod observer;
 mod one_association;
 mod out_of_the_blue;
 mod packet_runs;

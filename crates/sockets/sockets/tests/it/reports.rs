@@ -82,10 +82,11 @@ fn see_a_failed_path(exposed: u32) {
         "association 3, {}:{port} with {}:{PORT}: ",
         own[1], other[1]
     );
+    let cause = "HEARTBEAT ACKs arrive on other paths only";
     assert_eq!(
         lines(&mut w, A),
         [
-            format!("{moved}{on_first} is potentially failed: error count 1"),
+            format!("{moved}{on_first} is potentially failed: error count 1, {cause}"),
             format!(
                 "{moved}{on_second} carries new data, the primary path is {}",
                 &on_first[5..]

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use carrick_netsim::Random;
 use carrick_proto::{
-    AddressEvent, AssociationConfig, AssociationId, Endpoint, Event, Message, MessagePart, PathId,
-    Ppid, SendError, SendOptions, StreamId, Time, TraceEvent, TraceRecord, Tsn,
+    AddressEvent, AssociationConfig, AssociationId, Endpoint, Event, Message, MessagePart,
+    ObservedEvent, PathId, Ppid, SendError, SendOptions, StreamId, Time, Tsn,
 };
 
 use super::super::measure::{FlowRecord, Transmission};
@@ -643,18 +643,18 @@ impl Application for SctpProgram {
         }
     }
 
-    fn wants_trace(&self) -> bool {
+    fn observes(&self) -> bool {
         self.recording
     }
 
-    fn on_trace(&mut self, id: AssociationId, record: &TraceRecord) {
-        let time = record.time.as_nanos();
+    fn on_observed(&mut self, time: Time, id: AssociationId, event: &ObservedEvent) {
+        let time = time.as_nanos();
         let Some(session) = self.session(id) else {
             return;
         };
         let state = &mut self.sessions[session].state;
-        match record.event {
-            TraceEvent::ChunkSent {
+        match *event {
+            ObservedEvent::ChunkSent {
                 path,
                 transmission,
                 bytes,
@@ -677,9 +677,10 @@ impl Application for SctpProgram {
                     sender.record.transmissions.push(sent);
                 }
             }
-            TraceEvent::Timeout { .. } => state.timeouts.push(time),
-            TraceEvent::ChunkReceived { tsn } => state.arrivals.push((tsn, time)),
-            TraceEvent::RoundTrip { path, nanos } if state.primary == Some(path) => {
+            ObservedEvent::Timeout { .. } => state.timeouts.push(time),
+            ObservedEvent::ChunkReceived { tsn } => state.arrivals.push((tsn, time)),
+            ObservedEvent::RoundTrip { path, sample } if state.primary == Some(path) => {
+                let nanos = sample.as_nanos() as u64;
                 let shortest = state.shortest_round_trip.unwrap_or(nanos);
                 state.shortest_round_trip = Some(shortest.min(nanos));
             }

@@ -16,6 +16,7 @@ pub(super) use prr::Reduction;
 pub(super) use rack::MIN_RTT_VALIDITY;
 pub(crate) use rack::{Delivery, Rack};
 use silence_check::SilenceCheck;
+pub(crate) use silence_check::SilenceExpiry;
 pub(crate) use tail_loss_probe::{ProbeTransmission, TailLossProbe};
 use undo::Undo;
 

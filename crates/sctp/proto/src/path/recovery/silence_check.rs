@@ -42,6 +42,15 @@ pub(crate) enum SilenceCheck {
     Overdue { since: Time },
 }
 
+/// Result of the expiry of the timer of a check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SilenceExpiry {
+    /// Heartbeats are requested on all paths (step 2).
+    Begun,
+    /// The path fails the check (step 3).
+    Failed,
+}
+
 portable_enum! {
     SilenceCheck {
         0: Idle { over },
@@ -190,29 +199,30 @@ impl Path {
 }
 
 impl Paths {
-    /// Handles the timer of the check of a path (steps 2 and 3). Returns whether the path fails the check.
-    pub(crate) fn expire_silence_check(&mut self, id: PathId, now: Time) -> bool {
+    /// Handles the timer of the check of a path (steps 2 and 3); `None` if the check continues or ends without a
+    /// result.
+    pub(crate) fn expire_silence_check(&mut self, id: PathId, now: Time) -> Option<SilenceExpiry> {
         let check = self[id].recovery().silence;
         if check.timer().is_none_or(|at| at > now) {
-            return false;
+            return None;
         }
         if !matches!(check, SilenceCheck::Armed(_)) {
-            return self[id].recovery_mut().silence.expire();
+            let failed = self[id].recovery_mut().silence.expire();
+            return failed.then_some(SilenceExpiry::Failed);
         }
         let wait = self[id].answer_time();
         let checks = self[id].is_usable() && self[id].flight.size() > 0;
         let others = self.iter().any(|p| p.id != id && p.confirmed);
-        match wait.filter(|_| checks && others) {
-            Some(wait) => {
-                let silence = &mut self[id].recovery_mut().silence;
-                silence.ask(now, now + wait);
-                for path in self.iter_mut().filter(|p| p.confirmed) {
-                    path.request_heartbeat_at_once(now);
-                }
-            }
-            None => self[id].recovery_mut().silence.end(),
+        let Some(wait) = wait.filter(|_| checks && others) else {
+            self[id].recovery_mut().silence.end();
+            return None;
+        };
+        let silence = &mut self[id].recovery_mut().silence;
+        silence.ask(now, now + wait);
+        for path in self.iter_mut().filter(|p| p.confirmed) {
+            path.request_heartbeat_at_once(now);
         }
-        false
+        Some(SilenceExpiry::Begun)
     }
 
     /// Records a HEARTBEAT ACK of a path, whose HEARTBEAT was sent at `sent`, in the checks of all paths.

@@ -66,7 +66,8 @@ impl Parts {
     /// stay.
     pub fn hand_over(&self, now: Time, endpoint: &mut Endpoint) {
         self.credit.set(self.credit.get() + CREDIT);
-        if self.credit.get() < 0 {
+        // An observer is not exported.
+        if self.credit.get() < 0 || endpoint.observer().is_some() {
             return;
         }
         let Ok(export) = endpoint.export(now) else {

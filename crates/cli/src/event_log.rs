@@ -1,0 +1,44 @@
+//! Options of the event log, which `cat`, `perf`, `demo`, `run` and `daemon` share.
+
+use std::fs::OpenOptions;
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+use carrick::{EventLog, ObservedDetail};
+use clap::Args;
+
+use crate::failure::Failure;
+
+/// Options of the event log.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct EventLogArguments {
+    /// Append what the endpoint decides, and why, to this file as lines of JSON: states, errors of paths,
+    /// losses, refused chunks. At most 256 MiB.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) event_log: Option<PathBuf>,
+    /// Log the events of single chunks, windows and round-trip times, too.
+    #[arg(long, requires = "event_log")]
+    event_log_chunks: bool,
+}
+
+impl EventLogArguments {
+    /// Opens the log, if there is one, at the option's file or otherwise at `default`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn open(&self, default: Option<&PathBuf>) -> Result<Option<EventLog>, Failure> {
+        let Some(path) = self.event_log.as_ref().or(default) else {
+            return Ok(None);
+        };
+        let failed =
+            |error: std::io::Error| Failure::Run(format!("event log {}: {error}", path.display()));
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let log = EventLog::new(BufWriter::new(file.map_err(failed)?)).map_err(failed)?;
+        let detail = if self.event_log_chunks {
+            ObservedDetail::Chunk
+        } else {
+            ObservedDetail::Decision
+        };
+        Ok(Some(log.detail(detail)))
+    }
+}
