@@ -37,7 +37,6 @@ mod peer;
 mod run;
 mod schema;
 mod structs;
-mod vector_calls;
 
 pub use compare::Difference;
 pub use matching::{Failure, Frame};

@@ -8,9 +8,10 @@ use carrick_sockets::linux::{
 };
 use carrick_sockets::{Errno, OutgoingMessage, Received};
 
-use crate::calls::{
-    CallOutcome, Called, MAX_BUFFER, compare_address_of, compare_flags, done, elements, error,
-    fields, first, io_vector, payload, received_data, struct_difference, with,
+use super::messages::{compare_flags, payload, received_data};
+use super::{
+    CallOutcome, Called, MAX_BUFFER, compare_address_of, done, elements, error, fields, first,
+    io_vector, struct_difference, with,
 };
 use crate::compare::Difference;
 use crate::constants::constant;

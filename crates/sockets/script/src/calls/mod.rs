@@ -1,20 +1,22 @@
 //! Calls of the sockets API.
 
+mod messages;
+mod options;
+mod vectors;
+
 use std::net::SocketAddr;
 
-use bytes::Bytes;
-use carrick_sockets::ancillary::{ControlMessage, read_control, write_control};
-use carrick_sockets::linux::{
-    IPPROTO_SCTP, Layout, MSG_DONTWAIT, SCTP_BINDX_ADD_ADDR, SCTP_SNDINFO, SCTP_SNDRCV, SO_ERROR,
-    SOL_SOCKET, SndRcvInfo,
-};
-use carrick_sockets::{Errno, OutgoingMessage, Readiness, Received, SocketId, Sockets};
+use carrick_sockets::ancillary::ControlMessage;
+use carrick_sockets::linux::{SCTP_BINDX_ADD_ADDR, SCTP_SNDRCV, SO_ERROR, SOL_SOCKET};
+use carrick_sockets::{Errno, Readiness, Received, SocketId, Sockets};
+
+use messages::{compare_flags, compare_info, received_data};
 
 use crate::compare::Difference;
 use crate::constants::error_number;
 use crate::model::{Call, CallResult, Expression, ExpressionKind, Position};
 use crate::run::{Descriptor, Runner};
-use crate::structs::{CallError, StructLayout, address, ip_address, number};
+use crate::structs::{CallError, StructLayout, address, number};
 
 /// Flag of `fcntl`.
 const O_NONBLOCK: i64 = 0o4000;
@@ -411,64 +413,6 @@ impl Runner<'_> {
         }
     }
 
-    fn setsockopt(
-        &mut self,
-        fd: &Expression,
-        (level, name): (&Expression, &Expression),
-        value: &Expression,
-        len: &Expression,
-    ) -> Called<CallOutcome> {
-        let socket = self.descriptor(fd)?.socket;
-        let option = (number(level)?, number(name)?);
-        let mut value = encode_option(option, value)?;
-        if len.kind != ExpressionKind::Ellipsis {
-            // The C library passes as many bytes, the ones behind the value included.
-            match number(len)? {
-                len @ 0..=MAX_BUFFER => value.resize(self.size_here(option, len as usize), 0),
-                _ => return done(Err(Errno::EINVAL)),
-            }
-        }
-        let option = (option.0 as i32, option.1 as i32);
-        let result = self.sockets.setsockopt(self.now, socket, option, &value);
-        done(result.map(i64::from))
-    }
-
-    fn getsockopt(
-        &mut self,
-        fd: &Expression,
-        (level, name): (&Expression, &Expression),
-        value: &Expression,
-        size: &Expression,
-    ) -> Called<CallOutcome> {
-        let socket = self.descriptor(fd)?.socket;
-        let (level, name) = (number(level)?, number(name)?);
-        let mut buffer = encode_option((level, name), value)?;
-        let capacity = buffer_size(size)?.map(|size| self.size_here((level, name), size));
-        if let Some(capacity) = capacity {
-            buffer.resize(capacity, 0);
-        }
-        let option = (level as i32, name as i32);
-        let bytes = match self.sockets.getsockopt(self.now, socket, option, &buffer) {
-            Ok(bytes) => bytes,
-            Err(error) => return done(Err(error)),
-        };
-        let mut difference = compare_option((level, name), value, &bytes)?;
-        if let Some(capacity) = capacity
-            && matches!(size.kind, ExpressionKind::Array(_))
-            && capacity != bytes.len()
-        {
-            let field = "size of the option";
-            difference = difference.or(Some(Difference::new(field, capacity, bytes.len())));
-        }
-        Ok(CallOutcome::Done(Ok(0), difference))
-    }
-
-    /// Returns the size here of an option with this size in the script.
-    fn size_here(&self, (level, name): (i64, i64), len: usize) -> usize {
-        let layout = StructLayout::of_option(level, name);
-        layout.map_or(len, |layout| layout.size_here(len, self.script.system))
-    }
-
     /// Compares the events of descriptors with those of a script. Without any the call waits, unless its timeout is 0.
     fn poll(&self, list: &Expression, timeout: &Expression) -> Called<CallOutcome> {
         let (mut ready, mut difference) = (0, None);
@@ -505,153 +449,6 @@ impl Runner<'_> {
             return Ok(CallOutcome::Blocks);
         }
         Ok(CallOutcome::Done(Ok(ready), difference))
-    }
-
-    pub(crate) fn send(
-        &mut self,
-        fd: &Expression,
-        peer: Option<SocketAddr>,
-        (data, len): (&Expression, &Expression),
-        flags: Option<&Expression>,
-        control: &[ControlMessage],
-    ) -> Called<CallOutcome> {
-        let descriptor = self.descriptor(fd)?;
-        let data = payload(data, len)?;
-        let (control, _) = write_control(control, usize::MAX);
-        let message = OutgoingMessage {
-            address: peer,
-            data,
-            control: &control,
-        };
-        let never_waits = Self::never_waits(descriptor, flags)?;
-        match self.sockets.sendmsg(self.now, descriptor.socket, &message) {
-            Err(Errno::EAGAIN) if !never_waits => Ok(CallOutcome::Blocks),
-            result => done(result.map(|len| len as i64)),
-        }
-    }
-
-    pub(crate) fn never_waits(descriptor: Descriptor, flags: Option<&Expression>) -> Called<bool> {
-        let flags = flags.map(number).transpose()?.unwrap_or_default();
-        Ok(descriptor.is_non_blocking || flags & i64::from(MSG_DONTWAIT) != 0)
-    }
-
-    fn sendmsg(
-        &mut self,
-        fd: &Expression,
-        message: &Expression,
-        flags: &Expression,
-    ) -> Called<CallOutcome> {
-        let (mut peer, mut data, mut control) = (None, Vec::new(), Vec::new());
-        for (name, value) in fields(message)? {
-            match name.as_str() {
-                "msg_name" => peer = Some(self.peer_address(value)?),
-                "msg_flags" => {}
-                "msg_iov" => {
-                    for part in elements(value)? {
-                        let (base, len) = io_vector(part)?;
-                        data.extend(payload(base, len)?);
-                    }
-                }
-                "msg_control" => {
-                    for part in elements(value)? {
-                        control.push(control_message(part)?);
-                    }
-                }
-                _ => return error(value, format!("{name} is no field of msghdr")),
-            }
-        }
-        let descriptor = self.descriptor(fd)?;
-        let (control, _) = write_control(&control, usize::MAX);
-        let message = OutgoingMessage {
-            address: peer,
-            data: data.into(),
-            control: &control,
-        };
-        let never_waits = Self::never_waits(descriptor, Some(flags))?;
-        match self.sockets.sendmsg(self.now, descriptor.socket, &message) {
-            Err(Errno::EAGAIN) if !never_waits => Ok(CallOutcome::Blocks),
-            result => done(result.map(|len| len as i64)),
-        }
-    }
-
-    fn sctp_sendmsg(
-        &mut self,
-        fd: &Expression,
-        data: (&Expression, &Expression),
-        peer: &Expression,
-        info: &[Expression],
-    ) -> Called<CallOutcome> {
-        let peer = match &peer.kind {
-            ExpressionKind::Name(name) if name == "NULL" => None,
-            _ => Some(self.peer_address(peer)?),
-        };
-        let values = info.iter().map(number).collect::<Called<Vec<i64>>>()?;
-        let info = SndRcvInfo {
-            ppid: values[0] as u32,
-            flags: values[1] as u16,
-            stream: values[2] as u16,
-            time_to_live: values[3] as u32,
-            context: values[4] as u32,
-            ..SndRcvInfo::default()
-        };
-        let control = ControlMessage::sctp(SCTP_SNDRCV, info.encode());
-        self.send(fd, peer, data, None, &[control])
-    }
-
-    /// Reads a message. `None`: the call waits.
-    pub(crate) fn receive(
-        &mut self,
-        fd: &Expression,
-        len: i64,
-        flags: Option<&Expression>,
-    ) -> Called<Option<Result<Received, Errno>>> {
-        let descriptor = self.descriptor(fd)?;
-        let never_waits = Self::never_waits(descriptor, flags)?;
-        let flags = flags.map(number).transpose()?.unwrap_or_default() as i32;
-        let sizes = (len.clamp(0, MAX_BUFFER) as usize, CONTROL_SIZE);
-        let received = self
-            .sockets
-            .recvmsg(self.now, descriptor.socket, sizes, flags);
-        Ok(match received {
-            Err(Errno::EAGAIN) if !never_waits => None,
-            received => Some(received),
-        })
-    }
-
-    fn recvmsg(
-        &mut self,
-        fd: &Expression,
-        message: &Expression,
-        flags: &Expression,
-    ) -> Called<CallOutcome> {
-        let ellipsis = Expression {
-            position: message.position,
-            kind: ExpressionKind::Ellipsis,
-        };
-        let mut data = (&ellipsis, MAX_BUFFER);
-        for (name, value) in fields(message)? {
-            if name == "msg_iov"
-                && let [part] = elements(value)?
-            {
-                let (base, len) = io_vector(part)?;
-                data = (base, number(len)?);
-            }
-        }
-        let received = self.receive(fd, data.1, Some(flags))?;
-        let mut difference = None;
-        if let Some(Ok(received)) = &received {
-            for (name, value) in fields(message)? {
-                let found = match name.as_str() {
-                    "msg_name" => compare_address_of(value, received)?,
-                    "msg_flags" => compare_flags(value, received)?,
-                    "msg_control" => compare_control(value, received)?,
-                    "msg_iov" => None,
-                    _ => return error(value, format!("{name} is no field of msghdr")),
-                };
-                difference = difference.or(found);
-            }
-        }
-        Ok(with(received_data(received, data.0)?, difference))
     }
 }
 
@@ -729,177 +526,12 @@ fn poll_events(level: Readiness) -> i64 {
     raised.fold(0, |all, (_, events)| all | events)
 }
 
-/// Returns the size of a buffer, `None` for `...`.
-fn buffer_size(size: &Expression) -> Called<Option<usize>> {
-    let size = match &size.kind {
-        ExpressionKind::Array(list) => match list.as_slice() {
-            [size] => size,
-            _ => return error(size, "expected [SIZE]"),
-        },
-        _ => size,
-    };
-    if size.kind == ExpressionKind::Ellipsis {
-        return Ok(None);
-    }
-    Ok(Some(number(size)?.clamp(0, MAX_BUFFER) as usize))
-}
-
-/// Returns the payload of a message: the text, or zeros.
-pub(crate) fn payload(data: &Expression, len: &Expression) -> Called<Bytes> {
-    let count = number(len)?;
-    if !(0..=MAX_BUFFER).contains(&count) {
-        return error(len, format!("a message has 0 to {MAX_BUFFER} bytes"));
-    }
-    let count = count as usize;
-    match &data.kind {
-        ExpressionKind::Ellipsis => Ok(vec![0; count].into()),
-        ExpressionKind::Text(text) if text.len() >= count => {
-            Ok(Bytes::copy_from_slice(&text[..count]))
-        }
-        ExpressionKind::Text(text) => error(
-            len,
-            format!("the text has {} bytes, less than {count}", text.len()),
-        ),
-        _ => error(data, "expected `...` or a text"),
-    }
-}
-
-fn control_message(value: &Expression) -> Called<ControlMessage> {
-    let (mut level, mut kind, mut data) = (i64::from(IPPROTO_SCTP), None, None);
-    for (name, value) in fields(value)? {
-        match name.as_str() {
-            "cmsg_level" => level = number(value)?,
-            "cmsg_type" => kind = Some(number(value)?),
-            "cmsg_data" => data = Some(value),
-            "cmsg_len" => {}
-            _ => return error(value, format!("{name} is no field of cmsghdr")),
-        }
-    }
-    let (Some(kind), Some(data)) = (kind, data) else {
-        return error(value, "a control message needs cmsg_type and cmsg_data");
-    };
-    let bytes = if let Some(layout) = StructLayout::of_control(kind) {
-        layout.encode(data)?
-    } else {
-        // SCTP_DSTADDRV4 and SCTP_DSTADDRV6 have an address without a port (RFC 6458, section 5.3.9).
-        let ip = match fields(data)? {
-            [(_, ip)] => ip_address(ip)?,
-            _ => address(data)?.ip(),
-        };
-        match ip {
-            std::net::IpAddr::V4(ip) => ip.octets().to_vec(),
-            std::net::IpAddr::V6(ip) => ip.octets().to_vec(),
-        }
-    };
-    Ok(ControlMessage {
-        level: level as i32,
-        kind: kind as i32,
-        data: bytes,
-    })
-}
-
-fn encode_option((level, name): (i64, i64), value: &Expression) -> Called<Vec<u8>> {
-    match &value.kind {
-        ExpressionKind::Array(list) => {
-            let mut bytes = Vec::new();
-            for value in list {
-                let value = match value.kind {
-                    ExpressionKind::Ellipsis => 0,
-                    _ => number(value)?,
-                };
-                bytes.extend((value as i32).to_ne_bytes());
-            }
-            Ok(bytes)
-        }
-        ExpressionKind::Struct(_) => match StructLayout::of_option(level, name) {
-            Some(layout) => layout.encode(value),
-            None => error(value, "the option has no struct: expected [NUMBER]"),
-        },
-        ExpressionKind::Text(text) => Ok(text.clone()),
-        ExpressionKind::Name(name) if name == "NULL" => Ok(Vec::new()),
-        // A buffer of the size that the option has.
-        ExpressionKind::Ellipsis => Ok(vec![
-            0;
-            StructLayout::of_option(level, name)
-                .map_or(4, |layout| layout.size())
-        ]),
-        _ => error(value, "expected [NUMBER] or a struct {...}"),
-    }
-}
-
-fn compare_option(
-    (level, name): (i64, i64),
-    value: &Expression,
-    bytes: &[u8],
-) -> Called<Option<Difference>> {
-    match &value.kind {
-        ExpressionKind::Array(list) => {
-            for (index, value) in list.iter().enumerate() {
-                if value.kind == ExpressionKind::Ellipsis {
-                    continue;
-                }
-                let part = bytes.get(4 * index..4 * index + 4);
-                let part = part.and_then(|b| <[u8; 4]>::try_from(b).ok());
-                let actual = part.map(|b| i64::from(i32::from_ne_bytes(b)));
-                let expected = number(value)?;
-                if actual != Some(expected) {
-                    return Ok(Some(Difference {
-                        field: "value".into(),
-                        expected: expected.to_string(),
-                        actual: actual.map_or("nothing".into(), |n| n.to_string()),
-                    }));
-                }
-            }
-            Ok(None)
-        }
-        ExpressionKind::Struct(_) => match StructLayout::of_option(level, name) {
-            Some(layout) => Ok(layout.compare(value, bytes)?.map(struct_difference)),
-            None => Ok(None),
-        },
-        _ => Ok(None),
-    }
-}
-
 pub(crate) fn struct_difference((field, expected, actual): (String, String, String)) -> Difference {
     Difference {
         field,
         expected,
         actual,
     }
-}
-
-/// Compares what was read with the text or the notification of a script.
-pub(crate) fn received_data(
-    received: Option<Result<Received, Errno>>,
-    expected: &Expression,
-) -> Called<CallOutcome> {
-    let received = match received {
-        None => return Ok(CallOutcome::Blocks),
-        Some(Err(error)) => return done(Err(error)),
-        Some(Ok(received)) => received,
-    };
-    let data = &received.data;
-    let difference = match &expected.kind {
-        ExpressionKind::Text(text) if text.as_slice() != data.as_ref() => Some(Difference {
-            field: "data".into(),
-            expected: format!("{:?}", String::from_utf8_lossy(text)),
-            actual: format!("{:?}", String::from_utf8_lossy(data)),
-        }),
-        ExpressionKind::Struct(fields) => {
-            // The two notifications of unsent messages have the same first fields on Linux.
-            let mut names = fields.iter().map(|(name, _)| name.as_str());
-            let name = names.clone().find(|name| name.starts_with("ssfe_"));
-            let layout = name
-                .or_else(|| names.next())
-                .and_then(StructLayout::with_field);
-            let Some(layout) = layout else {
-                return error(expected, "no notification has such a field");
-            };
-            layout.compare(expected, data)?.map(struct_difference)
-        }
-        _ => None,
-    };
-    Ok(CallOutcome::Done(Ok(data.len() as i64), difference))
 }
 
 pub(crate) fn compare_address_of(
@@ -925,98 +557,4 @@ fn compare_address(
         Ok(received) => compare_address_of(expected, received),
         Err(_) => Ok(None),
     }
-}
-
-pub(crate) fn compare_flags(
-    expected: &Expression,
-    received: &Received,
-) -> Called<Option<Difference>> {
-    let expected = match &expected.kind {
-        ExpressionKind::Ellipsis => return Ok(None),
-        ExpressionKind::Array(list) => match list.as_slice() {
-            [flags] => number(flags)?,
-            _ => return error(expected, "expected [FLAGS]"),
-        },
-        _ => number(expected)?,
-    };
-    let actual = i64::from(received.flags);
-    Ok((expected != actual).then(|| Difference {
-        field: "flags".into(),
-        expected: format!("{expected:#x}"),
-        actual: format!("{actual:#x}"),
-    }))
-}
-
-/// Compares `struct sctp_sndrcvinfo` of `sctp_recvmsg`.
-fn compare_info(expected: &Expression, received: &Received) -> Called<Option<Difference>> {
-    if expected.kind == ExpressionKind::Ellipsis {
-        return Ok(None);
-    }
-    let info = received.info.unwrap_or_default();
-    let info = SndRcvInfo {
-        stream: info.sid,
-        ssn: info.ssn,
-        flags: info.flags,
-        ppid: info.ppid,
-        context: info.context,
-        time_to_live: 0,
-        tsn: info.tsn,
-        cum_tsn: info.cum_tsn,
-        assoc_id: info.assoc_id,
-    };
-    let layout = StructLayout::of_control(SCTP_SNDRCV.into());
-    let found = layout.map(|layout| layout.compare(expected, &info.encode()));
-    Ok(found.transpose()?.flatten().map(struct_difference))
-}
-
-fn compare_control(expected: &Expression, received: &Received) -> Called<Option<Difference>> {
-    if expected.kind == ExpressionKind::Ellipsis {
-        return Ok(None);
-    }
-    let list = elements(expected)?;
-    let mut actual = read_control(&received.control).unwrap_or_default();
-    if list.len() != actual.len() {
-        return Ok(Some(Difference {
-            field: "number of control messages".into(),
-            expected: list.len().to_string(),
-            actual: actual.len().to_string(),
-        }));
-    }
-    for value in list {
-        let fields = fields(value)?;
-        // The order of control messages has no meaning, and differs between systems.
-        let kind = fields
-            .iter()
-            .find(|(name, value)| name == "cmsg_type" && value.kind != ExpressionKind::Ellipsis);
-        let kind = kind.map(|(_, value)| number(value)).transpose()?;
-        let is_kind = |message: &ControlMessage| kind == Some(message.kind.into());
-        let actual = actual.remove(actual.iter().position(is_kind).unwrap_or(0));
-        for (name, value) in fields {
-            let number_of = |actual: i32| -> Called<Option<Difference>> {
-                let expected = number(value)?;
-                Ok((expected != i64::from(actual)).then(|| Difference {
-                    field: name.clone(),
-                    expected: expected.to_string(),
-                    actual: actual.to_string(),
-                }))
-            };
-            let found = match name.as_str() {
-                _ if value.kind == ExpressionKind::Ellipsis => None,
-                "cmsg_level" => number_of(actual.level)?,
-                "cmsg_type" => number_of(actual.kind)?,
-                "cmsg_data" => {
-                    let kind = i64::from(actual.kind);
-                    let layout = StructLayout::of_control(kind);
-                    let layout = layout.or_else(|| StructLayout::of_control(SCTP_SNDINFO.into()));
-                    let found = layout.map(|layout| layout.compare(value, &actual.data));
-                    found.transpose()?.flatten().map(struct_difference)
-                }
-                _ => None,
-            };
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-    }
-    Ok(None)
 }
