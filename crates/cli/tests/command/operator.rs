@@ -1,5 +1,6 @@
-//! A path that fails, as an operator sees it: `carrick ss`, log and metrics of the daemon, `carrick cat`.
+//! A path or a daemon that fails, as an operator sees it: `carrick ss`, log and metrics of the daemon, `carrick cat`.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,17 @@ peer.connect(('10.78.0.2', 5000))
 print('connected', flush=True)
 while not select.select([sys.stdin], [], [], 0.1)[0]:
     peer.send(b'message')
+";
+
+/// Client that sends a message when its input ends, and reads.
+const WAITING_CLIENT: &str = "
+import socket, sys
+peer = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)
+peer.connect(('10.78.0.2', 5000))
+print('connected', flush=True)
+sys.stdin.read()
+peer.send(b'message')
+peer.recv(65536)
 ";
 
 /// Time within which anything happens. A path has its first timeout after a second.
@@ -158,6 +170,43 @@ fn a_failing_path_is_shown_from_its_first_timeout() {
     assert_eq!(client.finish().code, Some(0));
     assert_eq!(server.finish().code, Some(0));
     for host in [near, far] {
+        host.daemon.terminate();
+        assert_eq!(host.daemon.finish().code, Some(0));
+    }
+}
+
+/// RFC 9260, section 8.4, rule 8: the daemon of a server on plain IP is killed and started again. Its peers are
+/// notified by the ABORT to their next packet, not by the end of their retransmissions.
+#[test]
+#[ignore = "needs root"]
+fn a_restart_of_a_killed_daemon_resets_its_peers() {
+    if Path::new("/proc/net/sctp").exists() {
+        println!("skipped: the kernel has SCTP, and aborts associations on plain IP");
+        return;
+    }
+    crate::socket_programs::build_library();
+    let hosts = Hosts::new();
+    let mut far = Host::start(&hosts.far, &["--raw"]);
+    let mut near = Host::start(&hosts.near, &["--raw"]);
+    let mut server = far.start_program(SERVER);
+    server.wait_for_output("listening");
+    let mut client = near.start_program(WAITING_CLIENT);
+    client.wait_for_output("connected");
+    let line = near.logged("established by this host");
+    let paths = ": path 10.78.0.1 -> 10.78.0.2, path 10.78.1.1 -> 10.78.1.2";
+    assert!(line.trim_end().ends_with(paths), "{line}");
+    far.daemon.kill();
+    let restarted = Host::start(&hosts.far, &["--raw"]);
+    client.close_input();
+    let line = near.logged(": ended: ");
+    assert!(line.contains(": ended: ABORT received: "), "{line}");
+    for program in [client, server] {
+        let finished = program.finish();
+        assert_eq!(finished.code, Some(1), "{}", finished.errors);
+        let error = "ConnectionResetError: [Errno 104]";
+        assert!(finished.errors.contains(error), "{}", finished.errors);
+    }
+    for host in [near, restarted] {
         host.daemon.terminate();
         assert_eq!(host.daemon.finish().code, Some(0));
     }
