@@ -72,6 +72,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "carrick script conformance",
             "carrick script --pcapng out.pcapng handshake.pkt",
+            "carrick script --preset signaling failover.pkt",
         ],
     ),
     (

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use carrick::Preset;
 use carrick_netsim::pcapng::{PacketDirection, PcapngWriter};
 use carrick_netsim::{Packet, Protocol, Time};
 use carrick_script::{Failure as ScriptFailure, Frame, Note, Script, System};
@@ -16,6 +17,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::parameters::preset;
 use crate::progress::bar;
 use peer::Peer;
 
@@ -44,6 +46,10 @@ pub(crate) struct Arguments {
     /// Run the lines of scripts for this system (`#ifdef Linux`, `#ifdef FreeBSD`).
     #[arg(long, value_enum, default_value_t)]
     system: ScriptSystem,
+    /// Parameters from which those of sockets start, instead of the line `--preset` of scripts: recommended, signaling
+    /// or rfc9260 [default: rfc9260].
+    #[arg(long, value_name = "NAME", value_parser = preset, conflicts_with = "peer")]
+    preset: Option<Preset>,
     /// Fail scripts if the stack sends packets up to the time of the last event that no event expects. Otherwise such
     /// packets are a note.
     #[arg(long)]
@@ -189,13 +195,16 @@ fn run_script(path: &Path, arguments: &Arguments, peer: Option<&mut Peer>) -> Re
         duration: Duration::ZERO,
         frames: Vec::new(),
     };
-    let script = match Script::parse_for(&text, arguments.system.into()) {
+    let mut script = match Script::parse_for(&text, arguments.system.into()) {
         Ok(script) => script,
         Err(error) => {
             row.result = Err(ScriptProblem::Syntax(error));
             return Ok(row);
         }
     };
+    if let Some(preset) = arguments.preset {
+        script.set_preset(preset);
+    }
     row.title.clone_from(&script.title);
     let outcome = match peer {
         None => script.run(),

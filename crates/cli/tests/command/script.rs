@@ -131,6 +131,34 @@ fn lines_of_the_chosen_system_are_run() {
     assert_eq!(packets(&["--system", "freebsd"]), Some(2));
 }
 
+/// RTO.Initial of the presets
+const RTO_INITIAL: &str = "+0.0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
++0.0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0.0 connect(3, ..., ...) = -1 EINPROGRESS
++0.0 > sctp: INIT[flgs=0, tag=1, a_rwnd=..., os=..., is=..., tsn=1, ...]
++0.2 > sctp: INIT[flgs=0, tag=1, a_rwnd=..., os=..., is=..., tsn=1, ...]
+";
+
+#[test]
+fn the_option_precedes_the_preset_of_a_script() {
+    let directory = directory("script-preset");
+    let plain = written(&directory, "plain.pkt", RTO_INITIAL);
+    let text = format!("--preset=signaling\n{RTO_INITIAL}");
+    let signaling = written(&directory, "signaling.pkt", &text);
+    let code = |arguments: &[&str]| run(&[&["script"], arguments].concat()).code;
+    assert_eq!(code(&[&plain]), Some(1));
+    assert_eq!(code(&["--preset", "signaling", &plain]), Some(0));
+    assert_eq!(code(&[&signaling]), Some(0));
+    assert_eq!(code(&["--preset", "rfc9260", &signaling]), Some(1));
+    assert_eq!(code(&["--preset", "recommended", &signaling]), Some(1));
+    let unknown = run(&["script", "--preset", "fast", &plain]);
+    let names = "expected recommended, signaling or rfc9260";
+    assert!(unknown.errors.contains(names), "{}", unknown.errors);
+    // The parameters of another stack are its own.
+    let peer = ["--preset", "signaling", "--peer", "127.0.0.1:7", &plain];
+    assert_eq!(code(&peer), Some(2));
+}
+
 #[test]
 fn scripts_of_a_directory_are_run_in_order() {
     let directory = directory("script-directory");

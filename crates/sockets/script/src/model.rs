@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use carrick_proto::{Ecn, IcmpKind};
+use carrick_proto::{Ecn, IcmpKind, Preset};
 
 use crate::schema::{FieldKind, ItemGroup, Schema};
 
@@ -70,14 +70,11 @@ pub struct Script {
     pub(crate) events: Vec<Event>,
 }
 
-/// Parameters of the stack that a script is run against.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Profile {
-    /// [`carrick_proto::AssociationConfig::rfc9260`].
-    #[default]
-    Rfc9260,
-    /// [`carrick_sockets::Config::default_association`].
-    Sockets,
+impl Script {
+    /// Sets the parameters from which those of sockets start, instead of the line `--preset` of the script.
+    pub fn set_preset(&mut self, preset: Preset) {
+        self.options.preset = preset;
+    }
 }
 
 /// Option lines.
@@ -90,7 +87,8 @@ pub(crate) struct ScriptOptions {
     pub(crate) connect_port: u16,
     pub(crate) mtu: Option<usize>,
     pub(crate) seed: u8,
-    pub(crate) profile: Profile,
+    /// Parameters from which those of sockets start.
+    pub(crate) preset: Preset,
     /// Parameters of INIT and INIT ACK are compared in the order of the script.
     pub(crate) has_ordered_parameters: bool,
 }
@@ -117,7 +115,7 @@ impl Default for ScriptOptions {
             connect_port: 8080,
             mtu: None,
             seed: 1,
-            profile: Profile::default(),
+            preset: Preset::Rfc9260,
             has_ordered_parameters: false,
         }
     }

@@ -13,9 +13,7 @@ use crate::commands::{Command, SettingEffect, apply, commands};
 use crate::matching::{
     Endpoints, Failure, Frame, PacketMatcher, SentRoute, failure, missing, seconds, window,
 };
-use crate::model::{
-    Action, Call, Event, IcmpSpec, Note, PacketSpec, Position, Profile, Script, Timing,
-};
+use crate::model::{Action, Call, Event, IcmpSpec, Note, PacketSpec, Position, Script, Timing};
 
 /// Limit of timeouts at one moment; more mean that the stack makes no progress.
 const MAX_TIMEOUTS: usize = 10_000;
@@ -125,9 +123,7 @@ impl Script {
     fn config(&self) -> Config {
         let options = &self.options;
         let mut config = Config::new(options.local.clone(), [options.seed; 32]);
-        if options.profile == Profile::Rfc9260 {
-            config.association = AssociationConfig::rfc9260();
-        }
+        config.association = Config::for_programs(options.preset.config());
         if let Some(mtu) = options.mtu {
             config.association.mtu.path_mtu = mtu;
         }

@@ -10,8 +10,10 @@ use std::iter;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use carrick_proto::Preset;
+
 use crate::conditions;
-use crate::model::{Action, Event, Note, Position, Profile, Script, ScriptOptions, System, Timing};
+use crate::model::{Action, Event, Note, Position, Script, ScriptOptions, System, Timing};
 
 /// Depth of nested values, so that no script exhausts the stack.
 const MAX_DEPTH: usize = 32;
@@ -176,12 +178,10 @@ impl Parser<'_> {
             "--connect_port" => options.connect_port = port()?,
             "--mtu" => options.mtu = Some(value.parse().map_err(|_| wrong("bytes"))?),
             "--seed" => options.seed = value.parse().map_err(|_| wrong("0 to 255"))?,
-            "--profile" => {
-                options.profile = match value {
-                    "rfc9260" => Profile::Rfc9260,
-                    "sockets" => Profile::Sockets,
-                    _ => return Err(wrong("rfc9260 or sockets")),
-                };
+            "--preset" => {
+                let preset = value.parse::<Preset>();
+                options.preset =
+                    preset.map_err(|error| self.error(format!("{name}={value}: {error}")))?;
             }
             "--parameters" => {
                 options.has_ordered_parameters = match value {
@@ -197,7 +197,7 @@ impl Parser<'_> {
             _ => {
                 return Err(self.error(format!(
                     "unknown option {name}: --tolerance_usecs, --ip_version, --local_ip, --remote_ip, --bind_port, \
-                     --connect_port, --mtu, --seed, --profile and --parameters are known, and ignored are {}",
+                     --connect_port, --mtu, --seed, --preset and --parameters are known, and ignored are {}",
                     IGNORED_OPTIONS.join(", ")
                 )));
             }

@@ -133,7 +133,7 @@ fn settings_of_both_systems_set_parameters() {
 /// RFC 3758, section 3.1
 #[test]
 fn settings_offer_and_refuse_extensions() {
-    let settings = "--profile=sockets
+    let settings = "--preset=recommended
 0.0 `sysctl -w net.inet.sctp.ecn_enable=0`
 +0.0 `sysctl -w net.inet.sctp.pr_enable=1`
 +0.0 `sysctl -w net.inet.sctp.reconfig_enable=0`
@@ -236,7 +236,7 @@ fn parameters_of_init_ack_are_a_set() {
         SUPPORTED_EXTENSIONS[types=[FORWARD_TSN, RECONFIG]]]\n";
     let script = |options: &str, parameters: &str| {
         format!(
-            "{options}\n--profile=sockets\n{LISTEN}{init}+0.0 > sctp: INIT_ACK[flgs=0, tag=2, a_rwnd=..., os=..., is=..., tsn=3{parameters}]"
+            "{options}\n--preset=recommended\n{LISTEN}{init}+0.0 > sctp: INIT_ACK[flgs=0, tag=2, a_rwnd=..., os=..., is=..., tsn=3{parameters}]"
         )
     };
     let all = ", UNRECOGNIZED_PARAMETER[params=[PARAMETER[type=0xc0fe, len=4]]],

@@ -138,6 +138,9 @@ fn unknown_names_are_listed_with_the_known_ones() {
         chunk.starts_with("1:12: unknown chunk DATUM: there are DATA, INIT"),
         "{chunk}"
     );
+    let preset = error("--preset=fast\n");
+    let names = "1:1: --preset=fast: expected recommended, signaling or rfc9260";
+    assert_eq!(preset, names);
     let option = error("--spead=9\n");
     assert!(
         option.starts_with("1:1: unknown option --spead: --tolerance_usecs"),
