@@ -16,7 +16,8 @@
 //!
 //! Without path MTU discovery, [`MtuConfig::black_hole_detection`](crate::MtuConfig::black_hole_detection) starts the machine of a path in COMPLETE when
 //! T3-rtx has expired with such packets, and drops it when they are acknowledged. Nothing larger than the
-//! configured MTU is probed.
+//! configured MTU is probed. `PMTU_RAISE_TIMER` starts another search after 1000 packets with data for each probe that it
+//! costs while the path has not changed.
 //!
 //! All sizes here are those of whole IP packets. A size has failed when `MAX_PROBES` consecutive
 //! probes of it were lost; the count restarts with each size. Data shows a black hole: T3-rtx
@@ -33,11 +34,18 @@ use crate::config::{ConfigError, MtuConfig};
 use crate::random::Random;
 use crate::time::Time;
 
+/// Difference of two sizes of the search in bytes: chunks are padded to that.
+const STEP: usize = 4;
+
 /// Sizes that many links have, tried one after the other before bisecting.
 const COMMON: [usize; 5] = [1280, 1492, 1500, 4352, 9000];
 
 /// Default of `BASE_PLPMTU` (RFC 8899, section 5.1.2).
 const BASE: usize = 1200;
+
+/// Number of packets with data for each probe of a search after `PMTU_RAISE_TIMER` on a path whose MTU is not searched by its
+/// configuration: probes are at most 0.1 % of the packets.
+const PACKETS_PER_PROBE: u64 = 1000;
 
 /// The smallest MTU of IPv6 links, and what every IPv4 host takes (RFC 8200, RFC 1122).
 const SMALLEST: [usize; 2] = [576, 1280];
@@ -173,7 +181,8 @@ pub(super) struct MtuDiscovery {
     /// `PMTU_RAISE_TIMER`, or when the base is tried again that was lost.
     timer: Option<Time>,
     retry: Duration,
-    searched: Time,
+    /// Number of packets with data since the search.
+    data_packets: u64,
     black_hole_check: Option<BlackHoleCheck>,
     /// Path MTU discovery is off: the machine exists since packets of the configured MTU were lost.
     on_demand: bool,
@@ -181,7 +190,7 @@ pub(super) struct MtuDiscovery {
 
 portable_struct! {
     MtuDiscovery {
-        config, state, base, least, mtu, largest, hint, lost, next, probe, timer, retry, searched,
+        config, state, base, least, mtu, largest, hint, lost, next, probe, timer, retry, data_packets,
         black_hole_check, on_demand,
     }
 }
@@ -203,7 +212,7 @@ impl MtuDiscovery {
             probe: None,
             timer: None,
             retry: config.probe_timer,
-            searched: Time::ZERO,
+            data_packets: 0,
             black_hole_check: None,
             on_demand: false,
         }
@@ -337,8 +346,7 @@ impl MtuDiscovery {
     /// Probes the next size, or ends the search.
     fn search(&mut self, now: Time) {
         let fits = |size: &usize| *size > self.mtu && *size <= self.largest;
-        // A step is four bytes: chunks are padded to that.
-        let middle = ((self.mtu + self.largest + 4) / 2) & !3;
+        let middle = ((self.mtu + self.largest + STEP) / 2) & !3;
         let next = self
             .hint
             .take()
@@ -356,7 +364,7 @@ impl MtuDiscovery {
     fn complete(&mut self, now: Time) {
         self.state = PathMtuState::SearchComplete;
         (self.next, self.probe) = (None, None);
-        self.searched = now;
+        self.data_packets = 0;
         if self.mtu < self.base {
             self.retry_later(now);
         } else {
@@ -430,7 +438,7 @@ impl MtuDiscovery {
     fn fail(&mut self, now: Time) {
         self.state = PathMtuState::Error;
         self.mtu = self.least;
-        self.largest = self.largest.min(self.base.saturating_sub(4) & !3);
+        self.largest = self.largest.min(self.base.saturating_sub(STEP) & !3);
         self.hint = None;
         self.black_hole_check = None;
         self.timer = None;
@@ -456,10 +464,21 @@ impl MtuDiscovery {
         crate::time::earliest(self.probe.map(|p| p.expires), self.timer)
     }
 
+    /// Returns whether enough data was sent since the search for another one. An idle association needs no larger
+    /// packets.
+    fn may_search_again(&self) -> bool {
+        let least = if self.on_demand {
+            // Unless the path has changed, the next larger size is lost this often, and no other one is probed.
+            PACKETS_PER_PROBE * u64::from(self.config.max_probes)
+        } else {
+            1
+        };
+        self.data_packets >= least
+    }
+
     /// Handles the timers that are due. `well` is whether the path answers other packets; if it does not,
-    /// the loss of a probe is no evidence about its size. `data` is the time when data was last sent.
-    /// Returns whether a black hole was found.
-    pub(super) fn handle_timeout(&mut self, now: Time, well: bool, data: Option<Time>) -> bool {
+    /// the loss of a probe is no evidence about its size. Returns whether a black hole was found.
+    pub(super) fn handle_timeout(&mut self, now: Time, well: bool) -> bool {
         let mut black_hole = false;
         if self.probe.is_some_and(|p| p.expires <= now) {
             black_hole = self.on_probe_lost(now, well);
@@ -473,15 +492,14 @@ impl MtuDiscovery {
                     self.largest = self.mtu;
                     self.try_size(self.base);
                 }
-                // An idle association needs no larger packets.
-                _ if data.is_none_or(|at| at < self.searched) => {
-                    self.timer = Some(now + self.config.raise_timer);
-                }
-                _ => {
+                _ if self.may_search_again() => {
                     self.state = PathMtuState::Searching;
                     self.largest = self.config.max_probed_mtu & !3;
+                    // Where nothing has changed, this size is lost, and the search ends.
+                    self.hint = Some((self.mtu + STEP) & !3);
                     self.search(now);
                 }
+                _ => self.timer = Some(now + self.config.raise_timer),
             }
         }
         black_hole
@@ -507,7 +525,7 @@ impl MtuDiscovery {
             PathMtuState::Error if probe.size > self.least => self.try_size(self.least),
             PathMtuState::Error => self.retry_later(now),
             _ => {
-                self.largest = self.largest.min(probe.size - 4);
+                self.largest = self.largest.min(probe.size - STEP);
                 self.search(now);
             }
         }
@@ -662,11 +680,10 @@ impl Path {
     #[must_use]
     pub(crate) fn on_mtu_timer(&mut self, now: Time) -> bool {
         let well = self.error_count == 0;
-        let data = self.limits.last_data();
         let Some(discovery) = &mut self.discovery else {
             return false;
         };
-        let black_hole = discovery.handle_timeout(now, well, data);
+        let black_hole = discovery.handle_timeout(now, well);
         self.use_discovered_mtu() && black_hole
     }
 
@@ -710,8 +727,11 @@ impl Path {
     /// Records that a packet with data was sent; `len` is its SCTP length in bytes.
     pub(crate) fn data_packet_sent(&mut self, len: usize) {
         let size = len + self.below_len();
-        let safe = match &self.discovery {
-            Some(discovery) => discovery.safe(),
+        let safe = match &mut self.discovery {
+            Some(discovery) => {
+                discovery.data_packets += 1;
+                discovery.safe()
+            }
             None => MtuDiscovery::default_base(self.remote.is_ipv6()),
         };
         self.large_data |= size > safe;

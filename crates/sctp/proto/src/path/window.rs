@@ -55,11 +55,6 @@ impl SendLimits {
         let last = self.last_data.max(self.last_ack);
         last.is_none_or(|at| now.since(at) >= time)
     }
-
-    /// When data was last sent.
-    pub(super) fn last_data(&self) -> Option<Time> {
-        self.last_data
-    }
 }
 
 impl Path {

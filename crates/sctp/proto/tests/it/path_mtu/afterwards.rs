@@ -186,6 +186,18 @@ fn the_raise_timer_starts_another_search() {
     assert_eq!(mtu(&w, a), 9000);
 }
 
+/// RFC 8899, section 5.3.1: as long as the next larger size is lost, no other one is probed.
+#[test]
+fn another_search_begins_with_the_next_size() {
+    let (mut w, a, b) = searched(1400);
+    w.log.clear();
+    w.send(0, a, 0, pattern(100));
+    w.run(secs(620));
+    assert_eq!(w.receive_lengths(1, b), [100]);
+    assert_eq!((mtu(&w, a), probes(&w)), (1400, vec![1404; 3]));
+    assert!(complete(&mut w, a));
+}
+
 /// RFC 8899, section 5.1.1
 #[test]
 fn an_idle_association_starts_no_further_search() {

@@ -44,6 +44,35 @@ fn a_black_hole_is_found_without_discovery() {
     assert_eq!(mtu(&w, a), 1400);
 }
 
+/// RFC 8899, section 5.1.1
+#[test]
+fn the_mtu_is_raised_when_the_black_hole_has_ended() {
+    let (mut w, a, b) = recommended(World::single_homed());
+    w.narrow(0, 1400);
+    w.send(0, a, 0, pattern(50_000));
+    assert!(w.run_until(secs(60), |w| mtu(w, a) == 1400 && complete(w, a)));
+    let send = |w: &mut World, messages: usize, every: Duration| {
+        for _ in 0..messages {
+            w.send(0, a, 0, pattern(1_000));
+            w.run(every);
+            w.receive(1, b);
+        }
+    };
+    w.log.clear();
+    // While the black hole is there, one larger size is lost three times.
+    send(&mut w, 3_100, ms(200));
+    assert_eq!(probes(&w), [1404; 3]);
+    w.clear_rules();
+    w.log.clear();
+    // Less data than 1000 packets for each of these probes.
+    send(&mut w, 620, secs(1));
+    assert_eq!((mtu(&w, a), probes(&w)), (1400, vec![]));
+    send(&mut w, 3_100, ms(200));
+    assert_eq!((mtu(&w, a), probes(&w)), (1500, vec![1404, 1492, 1500]));
+    // The search has ended.
+    assert_eq!(w.path(0, a, 0).mtu_discovery, None);
+}
+
 /// RFC 9260, section 7.3
 #[test]
 fn no_probe_leaves_before_a_timeout() {

@@ -2,6 +2,7 @@
 
 mod afterwards;
 mod black_hole;
+mod cost;
 mod oversized;
 mod probes;
 mod search;
