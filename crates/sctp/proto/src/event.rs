@@ -259,7 +259,8 @@ pub enum CloseReason {
     /// The connection of the lower layer was lost: see [`Endpoint::lower_layer_lost`](crate::Endpoint::lower_layer_lost).
     LowerLayerLost,
     /// The peer has another association with this endpoint, and two endpoints have one at most (RFC 9260,
-    /// section 1.3): a set-up to another address of it has ended, or an association that the peer has replaced.
+    /// section 1.3): a set-up to another address of it has ended, an association that the peer has replaced, or one of
+    /// two associations that both sides have set up at the same time.
     AlreadyConnected,
 }
 

@@ -264,6 +264,9 @@ impl Endpoint {
         if action == CookieMatch::None && is_echoed {
             return self.send_stale_cookie(cookie, core::time::Duration::ZERO, route);
         }
+        if action == CookieMatch::Collision && self.is_replaced(association, cookie) {
+            return;
+        }
         let before: Vec<IpAddr> = association.paths().remotes().collect();
         // Step 3.
         self.update_association(now, id, |association, cx| {

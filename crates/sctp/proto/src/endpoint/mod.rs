@@ -82,6 +82,7 @@ use crate::tx::message::SendOptions;
 
 use input::PacketRun;
 use registry::Registry;
+use same_peer::PeerChange;
 use shard::{NewAssociation, Refusal};
 
 pub(crate) use crate::addresses::{AddressVersion, LocalAddresses};
@@ -695,9 +696,12 @@ impl Endpoint {
             if let Some(association) = self.registry.get(id) {
                 association.observe_notification(now, &event);
             }
-            self.on_event(now, id, &event);
+            let change = PeerChange::of(&event);
             self.events.reserve_doubling();
             self.events.push_back((id, event));
+            if let Some(change) = change {
+                self.on_peer_change(now, id, change);
+            }
         }
         let Some(association) = self.registry.get(id) else {
             return;

@@ -9,6 +9,7 @@ mod collision;
 mod common;
 mod congestion;
 mod counters;
+mod crossing;
 mod data;
 mod dynamic_addresses;
 mod ecn;
