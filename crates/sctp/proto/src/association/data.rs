@@ -14,6 +14,7 @@ use crate::observer::{DiscardReason, ObservedEvent};
 use crate::research::UnlistedIForwardTsn;
 use crate::route::{Ecn, Route};
 use crate::rx::DataOutcome;
+use crate::time::Time;
 
 impl Association {
     /// DATA (section 6.2).
@@ -119,6 +120,16 @@ impl Association {
         }
     }
 
+    /// Passes a DATA or I-DATA chunk that is discarded to the observer.
+    fn observe_discarded_data(&self, reason: DiscardReason, now: Time) {
+        let kind = if self.extensions.interleaving {
+            ChunkType::I_DATA
+        } else {
+            ChunkType::DATA
+        };
+        self.observe_discarded(kind, reason, now);
+    }
+
     fn on_data_outcome(
         &mut self,
         outcome: DataOutcome,
@@ -128,11 +139,6 @@ impl Association {
         progress: &mut PacketProgress,
         cx: &mut Context<'_>,
     ) {
-        let kind = if self.extensions.interleaving {
-            ChunkType::I_DATA
-        } else {
-            ChunkType::DATA
-        };
         match outcome {
             DataOutcome::Accepted => {
                 progress.advanced = true;
@@ -147,11 +153,11 @@ impl Association {
             }
             DataOutcome::Duplicate => {
                 self.counters.other().duplicates_received += 1;
-                self.observe_discarded(kind, DiscardReason::Duplicate, cx.now);
+                self.observe_discarded_data(DiscardReason::Duplicate, cx.now);
             }
             DataOutcome::Dropped => {
                 self.counters.other().dropped_for_buffer += 1;
-                self.observe_discarded(kind, DiscardReason::NoBuffer, cx.now);
+                self.observe_discarded_data(DiscardReason::NoBuffer, cx.now);
             }
             DataOutcome::InvalidStream(stream) => {
                 let mut causes = Vec::with_capacity(8);

@@ -375,18 +375,11 @@ impl Association {
     }
 
     /// Passes the changes of state and paths to the observer.
+    #[inline]
     pub(crate) fn observe_changes(&mut self, now: Time) {
         if self.observation.is_active() {
             self.observation
                 .compare(now, self.state.name(), &self.paths);
-        }
-    }
-
-    /// Passes an event of the user to the observer.
-    pub(crate) fn observe_notification(&self, now: Time, event: &Event) {
-        if self.observation.is_active() {
-            self.observation
-                .record(now, &ObservedEvent::Notified(event.clone()));
         }
     }
 

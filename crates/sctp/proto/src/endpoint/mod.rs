@@ -67,7 +67,7 @@ use crate::config::{AssociationConfig, ConfigError, EndpointConfig};
 use crate::cookie::CookieSecrets;
 use crate::error::{AbortCause, OperationError, SendError};
 use crate::event::{CloseReason, Event};
-use crate::observer::Observer;
+use crate::observer::{ObservedEvent, Observer};
 use crate::path::{PathId, PathThresholds};
 use crate::random::Random;
 use crate::reply_packets::Replies;
@@ -693,8 +693,8 @@ impl Endpoint {
     /// and the registry when its received messages have been read.
     fn collect_events(&mut self, now: Time, id: AssociationId) {
         while let Some(event) = self.registry.get_mut(id).and_then(Association::poll_event) {
-            if let Some(association) = self.registry.get(id) {
-                association.observe_notification(now, &event);
+            if let Some(observer) = &self.observer {
+                observer.observe(id, now, &ObservedEvent::Notified(event.clone()));
             }
             let change = PeerChange::of(&event);
             self.events.reserve_doubling();
