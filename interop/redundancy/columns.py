@@ -74,7 +74,10 @@ class Preloaded(Column):
     preset = ()
 
     def missing(self, options):
-        return None if os.access(options.carrick, os.X_OK) else f"{options.carrick} is missing; build it with cargo build -p carrick-cli -p carrick-preload"
+        for path in (options.carrick, os.path.join(os.path.dirname(options.carrick), "libcarrick_preload.so")):
+            if not os.access(path, os.X_OK):
+                return f"{path} is missing; build it with cargo build -p carrick-cli -p carrick-preload"
+        return None
 
     def socket(self, side, cell):
         return f"{cell.directory}/{side}.socket"
