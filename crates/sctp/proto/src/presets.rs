@@ -91,7 +91,7 @@ impl AssociationConfig {
             c.paths.hb_interval = Duration::from_secs(2);
             // 150, 300, 600, 1000 and 1000 ms: an inactive path after 3 s.
             c.paths.path_max_retrans = 4;
-            // Not above the sum over two paths (RFC 9260, section 8.2): a dead peer after 7 s.
+            // Not above the sum over two paths (RFC 9260, section 8.2): a dead peer after 7 to 8 s.
             c.paths.association_max_retrans = 8;
             // Signaling messages are small and independent of each other.
             c.transmission.nagle = false;

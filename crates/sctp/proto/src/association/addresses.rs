@@ -152,8 +152,8 @@ impl Association {
             return;
         };
         if self.paths.contains(path) {
-            self.paths[path].back_off_rto(&self.config);
-            self.on_path_error(path, PathErrorCause::ControlUnanswered, true, cx);
+            let waited = self.paths[path].back_off_rto(&self.config);
+            self.on_path_error(path, PathErrorCause::ControlUnanswered, Some(waited), cx);
         }
     }
 

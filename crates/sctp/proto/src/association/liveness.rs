@@ -9,13 +9,14 @@ use crate::time::Time;
 pub(super) struct Liveness {
     /// Consecutive retransmissions without an acknowledgement.
     errors: u32,
+    counted_at: Option<Time>,
     last_heartbeat_ack: Option<Time>,
     /// Time from which an ICMP Protocol Unreachable ends the association: an RTO after the first one since the
     /// peer's last packet.
     unreachable_from: Option<Time>,
 }
 
-portable_struct! { Liveness { errors, last_heartbeat_ack, unreachable_from } }
+portable_struct! { Liveness { errors, counted_at, last_heartbeat_ack, unreachable_from } }
 
 impl Liveness {
     pub(super) fn errors(&self) -> u32 {
@@ -24,11 +25,16 @@ impl Liveness {
 
     pub(super) fn clear_errors(&mut self) {
         self.errors = 0;
+        self.counted_at = None;
     }
 
-    /// Counts an error. Returns whether there are more than `Association.Max.Retrans`.
-    pub(super) fn count_error(&mut self, max_retrans: u32) -> bool {
-        self.errors += 1;
+    /// Counts the loss of a packet that had been in flight for the time `waited`, unless another loss was counted
+    /// in this time. Returns whether there are more losses than `Association.Max.Retrans`.
+    pub(super) fn count_loss(&mut self, waited: Duration, now: Time, max_retrans: u32) -> bool {
+        if self.counted_at.is_none_or(|at| at + waited <= now) {
+            self.errors += 1;
+            self.counted_at = Some(now);
+        }
         self.errors > max_retrans
     }
 

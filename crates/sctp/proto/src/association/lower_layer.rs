@@ -92,7 +92,7 @@ impl Association {
         let mut paths = self.paths.iter();
         let path = paths.find(|p| p.remote() == remote).filter(|p| counts(p));
         if let Some(id) = path.map(Path::id) {
-            self.on_path_error(id, PathErrorCause::Unreachable, false, cx);
+            self.on_path_error(id, PathErrorCause::Unreachable, None, cx);
         }
     }
 

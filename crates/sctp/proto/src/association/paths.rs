@@ -69,7 +69,8 @@ impl Association {
                 let frequent =
                     self.paths.fails_over_quickly() && self.sender.has_outstanding_data();
                 let counts = id == self.paths.current() && !frequent;
-                self.on_path_error(id, PathErrorCause::HeartbeatUnanswered, counts, cx);
+                let waited = counts.then_some(rto);
+                self.on_path_error(id, PathErrorCause::HeartbeatUnanswered, waited, cx);
                 if self.state.is_closed() {
                     return;
                 }
@@ -169,7 +170,7 @@ impl Association {
                 self.observation.record(cx.now, &event);
             }
             Some(SilenceExpiry::Failed) => {
-                self.on_path_error(id, PathErrorCause::OthersAnswer, false, cx);
+                self.on_path_error(id, PathErrorCause::OthersAnswer, None, cx);
             }
         }
     }
@@ -185,12 +186,14 @@ impl Association {
     ///
     /// 1. Update the state of the path (section 8.2, RFC 7829 section 3.2).
     /// 2. Select the path for data again (section 6.4.1). If none is usable, send heartbeats on all.
-    /// 3. Count the error for the association, which ends at Association.Max.Retrans (section 8.1).
+    /// 3. Count the error for the association, which ends at Association.Max.Retrans (section 8.1), if its timer
+    ///    `waited` for a packet that counts. With quick failover, data moves between paths, and the timers of
+    ///    several expire side by side; the errors of one RTO count once.
     pub(super) fn on_path_error(
         &mut self,
         id: PathId,
         cause: PathErrorCause,
-        counts_for_association: bool,
+        waited: Option<Duration>,
         cx: &mut Context<'_>,
     ) {
         // Step 1.
@@ -212,7 +215,9 @@ impl Association {
         }
         // Step 3.
         let max_retrans = self.config.paths.association_max_retrans;
-        if counts_for_association && self.liveness.count_error(max_retrans) {
+        let quick = self.paths.fails_over_quickly();
+        let waited = waited.map(|time| if quick { time } else { Duration::ZERO });
+        if waited.is_some_and(|time| self.liveness.count_loss(time, cx.now, max_retrans)) {
             let cause = AbortCause::new(13, b"Association.Max.Retrans exceeded");
             self.abort(CloseReason::PeerUnreachable, &cause, cx);
         }

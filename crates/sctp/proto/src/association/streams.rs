@@ -165,8 +165,8 @@ impl Association {
         }
         let rto_max = self.config.timers.rto_max;
         if let Some(failed) = self.streams.on_timeout(cx.now, rto_max, &self.paths) {
-            self.paths[failed].back_off_rto(&self.config);
-            self.on_path_error(failed, PathErrorCause::ControlUnanswered, true, cx);
+            let waited = self.paths[failed].back_off_rto(&self.config);
+            self.on_path_error(failed, PathErrorCause::ControlUnanswered, Some(waited), cx);
         }
     }
 

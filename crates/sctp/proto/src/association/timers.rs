@@ -221,6 +221,7 @@ impl Association {
             return;
         }
         self.counters.other().t3_expirations += 1;
+        let waited = self.paths[id].rto();
         self.paths[id].inform_discovery_of_t3(&self.config.mtu);
         let is_error =
             self.sender
@@ -228,7 +229,7 @@ impl Association {
         self.report_abandoned();
         if is_error {
             self.paths[id].leave_errors_to_t3();
-            self.on_path_error(id, PathErrorCause::T3Expired, true, cx);
+            self.on_path_error(id, PathErrorCause::T3Expired, Some(waited), cx);
         }
     }
 
@@ -273,12 +274,12 @@ impl Association {
         let sent_to = self.state.ending().and_then(|ending| ending.sent_to);
         let path = sent_to.and_then(|route| self.paths.find(&route));
         let path = path.unwrap_or(self.paths.current());
-        self.paths[path].back_off_rto(&self.config);
+        let waited = self.paths[path].back_off_rto(&self.config);
         // A SACK bundled with the SHUTDOWN also reports reneged data and the window.
         if matches!(self.state, AssociationState::ShutdownSent(_)) && self.receiver.has_received() {
             self.receiver.acknowledge_now();
         }
-        self.on_path_error(path, PathErrorCause::ControlUnanswered, true, cx);
+        self.on_path_error(path, PathErrorCause::ControlUnanswered, Some(waited), cx);
         // If the path failed by this, another one has been chosen.
         if !self.state.is_closed() && self.paths.current() == path {
             self.paths.rotate();

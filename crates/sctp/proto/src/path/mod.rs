@@ -318,9 +318,11 @@ impl Path {
         self.rto.measured(rtt, config);
     }
 
-    /// Doubles the RTO, up to RTO.Max (section 6.3.3, E2).
-    pub(crate) fn back_off_rto(&mut self, config: &AssociationConfig) {
+    /// Doubles the RTO, up to RTO.Max (section 6.3.3, E2). Returns the one before.
+    pub(crate) fn back_off_rto(&mut self, config: &AssociationConfig) -> Duration {
+        let expired = self.rto();
         self.rto.back_off(config);
+        expired
     }
 
     /// Reduces the RTO to a limit.

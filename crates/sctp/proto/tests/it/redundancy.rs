@@ -306,3 +306,22 @@ fn a_path_with_losses_is_kept() {
     );
     pair.assert_complete();
 }
+
+/// Both networks fail at each time between two messages, so that T3-rtx of both paths expire together in some
+/// runs: the errors of one RTO count once (RFC 9260, section 8.1), and the association lives as long as with data
+/// on one path alone.
+#[test]
+fn errors_on_two_paths_end_no_association_sooner() {
+    for (config, outage) in [(AssociationConfig::signaling(), 7), (recommended(), 90)] {
+        for phase in 0..INTERVAL {
+            let mut pair = Pair::new(&config);
+            pair.w.run(ms(phase));
+            pair.set_cut(0, true);
+            pair.set_cut(1, true);
+            pair.talk(secs(outage));
+            pair.set_cut((phase % 2) as usize, false);
+            pair.talk(secs(20));
+            pair.assert_complete();
+        }
+    }
+}
