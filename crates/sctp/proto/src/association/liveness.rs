@@ -11,8 +11,8 @@ pub(super) struct Liveness {
     errors: u32,
     counted_at: Option<Time>,
     last_heartbeat_ack: Option<Time>,
-    /// Time from which an ICMP Protocol Unreachable ends the association: an RTO after the first one since the
-    /// peer's last packet.
+    /// Time from which an ICMP Protocol Unreachable or a timeout ends the association: an RTO after the first such
+    /// message since the peer's last packet.
     unreachable_from: Option<Time>,
 }
 
@@ -57,5 +57,11 @@ impl Liveness {
     pub(super) fn on_protocol_unreachable(&mut self, now: Time, rto: Duration) -> bool {
         let silence = rto.saturating_sub(rto / 8);
         now >= *self.unreachable_from.get_or_insert(now + silence)
+    }
+
+    /// Returns whether an RTO has passed since an ICMP Protocol Unreachable, without a packet of the peer. Hosts limit
+    /// the rate of their ICMP messages (RFC 4443, section 2.4), so that there may be no second one.
+    pub(super) fn is_unreachable(&self, now: Time) -> bool {
+        self.unreachable_from.is_some_and(|from| now >= from)
     }
 }

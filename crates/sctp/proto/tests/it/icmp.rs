@@ -338,6 +338,29 @@ fn protocol_unreachable_is_ignored_while_peer_answers() {
     );
 }
 
+/// RFC 9260, section 10, rule ICMP8: hosts limit the rate of their ICMP messages (RFC 4443, section 2.4)
+#[test]
+fn a_timeout_after_an_icmp_message_ends_it() {
+    for answered in [false, true] {
+        let mut w = World::new();
+        w.config.research.policies.protocol_unreachable = ProtocolUnreachable::AbortAfterSilence;
+        let (mut p, id) = Puppet::new().accept(&mut w);
+        w.events(0);
+        w.send(0, id, 0, "data");
+        let quoted = heartbeat(&p, p.tag);
+        let kind = IcmpKind::ProtocolUnreachable;
+        assert!(icmp(&mut w, kind, p.link.from, &quoted));
+        let rto = w.path(0, id, 0).rto;
+        if answered {
+            p.data(&mut w, 0, 0, b"here");
+        }
+        // The first timeout comes an RTO after the message, the second one three.
+        w.run(rto * 4);
+        let end = Event::Closed(CloseReason::ProtocolUnreachable);
+        assert_eq!(w.events(0).contains(&end), !answered);
+    }
+}
+
 /// RFC 9260, section 10, rule ICMP8
 #[test]
 fn protocol_unreachable_ends_a_set_up_at_once() {
