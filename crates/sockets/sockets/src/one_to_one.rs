@@ -116,7 +116,7 @@ impl Sockets {
     /// - `EALREADY`, `EISCONN`: the association is being set up, or exists.
     /// - `ENETUNREACH`: no local address has the family of the peer's address.
     /// - `ENOMEM`: the limit of associations is reached, of all or of the owner.
-    /// - `EADDRNOTAVAIL`: no ephemeral port is free.
+    /// - `EADDRNOTAVAIL`: no ephemeral port is free, or an address is there twice.
     pub fn connectx(
         &mut self,
         now: Time,
@@ -208,6 +208,11 @@ impl Sockets {
             .collect();
         let peer = SocketAddr::new(addresses[0], number);
         let port = self.bind_if_unbound(id)?;
+        // Linux finds it when the socket is bound.
+        let is_repeated = |(i, address)| addresses[..i].contains(address);
+        if addresses.iter().enumerate().any(is_repeated) {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
         let core = self.start(port, now, &core_peers, number, config)?;
         let association = self.insert_association(port, core, id, peer);
         let socket = self.socket_mut(id)?;

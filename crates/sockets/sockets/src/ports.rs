@@ -242,7 +242,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Returns the local address of a socket, the first one if there are several: `getsockname`. An
+    /// Returns the local address of a socket, the last one if it was bound to several: `getsockname`. An
     /// unbound socket has the wildcard address and port 0; a one-to-one socket that is bound to the wildcard
     /// address has, with an association, the address of its primary path.
     ///
@@ -263,8 +263,8 @@ impl Sockets {
                 present(socket, SocketAddr::new(source, port.number))
             }
             Scope::Only(list) => {
-                let first = list.first().copied().unwrap_or(any);
-                present(socket, SocketAddr::new(first, port.number))
+                let last = list.last().copied().unwrap_or(any);
+                present(socket, SocketAddr::new(last, port.number))
             }
         })
     }

@@ -231,6 +231,7 @@ constants! { SOCKET_CONSTANTS, "Constants of `sys/socket.h` and `netinet/in.h` w
     SO_ACCEPTCONN = 30;
     SO_PROTOCOL = 38;
     SO_DOMAIN = 39;
+    SO_PEEK_OFF = 42;
     IPV6_V6ONLY = 26;
     IPV6_TCLASS = 67;
     IP_TOS = 1;

@@ -263,10 +263,15 @@ impl Sockets {
         }
         let required = &config.security.authentication.required;
         // RFC 5061, section 4.1.1: they are authenticated without being in the list of the user.
-        let of_addresses = [ChunkType::ASCONF, ChunkType::ASCONF_ACK]
-            .into_iter()
-            .filter(|kind| config.extensions.dynamic_addresses && !required.contains(kind));
-        let all: Vec<ChunkType> = of_addresses.chain(required.iter().copied()).collect();
+        let mut all = Vec::new();
+        if config.extensions.dynamic_addresses {
+            all.extend([ChunkType::ASCONF, ChunkType::ASCONF_ACK]);
+        }
+        for kind in required {
+            if !all.contains(kind) {
+                all.push(*kind);
+            }
+        }
         chunk_list(header, &all, buffer)
     }
 

@@ -392,6 +392,11 @@ impl Sockets {
                 future: true,
                 associations: all(),
             }),
+            // As on Linux, which looks for unknown identifiers among those above the three constants alone.
+            ..0 => Ok(OptionScope {
+                future: false,
+                associations: Vec::new(),
+            }),
             _ => Ok(OptionScope {
                 future: false,
                 associations: vec![self.association_of(socket, id).ok_or(Errno::EINVAL)?],

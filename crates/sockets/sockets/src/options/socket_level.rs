@@ -148,13 +148,14 @@ impl Sockets {
 }
 
 /// Returns the default of `IP_TOS` and `IPV6_TCLASS`, or of an option that is accepted and reported without an
-/// effect: heartbeats replace keepalive.
+/// effect: heartbeats replace keepalive. No socket of SCTP has a position for `MSG_PEEK`.
 fn reported_default(family: Family, option: (i32, i32)) -> Result<u32, Errno> {
     match option {
         (SOL_SOCKET, SO_RCVLOWAT) => Ok(1),
         (SOL_SOCKET, SO_KEEPALIVE | SO_BROADCAST | SO_OOBINLINE | SO_PRIORITY)
         | (IPPROTO_IP, IP_TOS) => Ok(0),
         (IPPROTO_IPV6, IPV6_TCLASS) if family == Family::Inet6 => Ok(0),
+        (SOL_SOCKET, SO_PEEK_OFF) => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::ENOPROTOOPT),
     }
 }

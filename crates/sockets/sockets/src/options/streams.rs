@@ -71,8 +71,10 @@ impl Sockets {
         value: &[u8],
     ) -> Result<(), Errno> {
         let value = StreamValue::decode(value)?;
-        let target = self.target(self.socket_ref(id)?, value.assoc_id)?;
-        if target.associations.is_empty() {
+        let socket = self.socket_ref(id)?;
+        let of_one = socket.is_one_to_one() || socket.is_peeled_off;
+        let target = self.target(socket, value.assoc_id)?;
+        if target.associations.is_empty() && !of_one && value.assoc_id != SCTP_CURRENT_ASSOC {
             return Err(Errno::EINVAL);
         }
         let stream = StreamId(value.stream_id);
