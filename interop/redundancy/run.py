@@ -156,14 +156,15 @@ def run_cells(cells, options):
 
 
 def former(sources):
-    """Returns the results of former runs, the last one of each cell, and what is known about the last run."""
-    results, about = {}, None
+    """Returns the results of former runs, the last one of each cell, and what is known about the last run, with the commands of all."""
+    results, about, commands = {}, None, []
     for source in sources:
         with open(source, encoding="utf-8") as file:
             stored = json.load(file)
         about = stored["about"]
+        commands.append(about["command"])
         results |= {result["cell"]: result for result in stored["results"]}
-    return list(results.values()), about
+    return list(results.values()), about | {"command": "\n".join(commands)}
 
 
 def main():
