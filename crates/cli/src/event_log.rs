@@ -1,4 +1,4 @@
-//! Options of the event log, which `cat`, `perf`, `demo`, `run` and `daemon` share.
+//! Options of the event log, which all commands with endpoints share.
 
 use std::fs::OpenOptions;
 use std::io::BufWriter;
@@ -14,10 +14,10 @@ use crate::failure::Failure;
 pub(crate) struct EventLogArguments {
     /// Append what the endpoint decides, and why, to this file as lines of JSON: states, errors of paths,
     /// losses, refused chunks. At most 256 MiB.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(crate) event_log: Option<PathBuf>,
     /// Log the events of single chunks, windows and round-trip times, too.
-    #[arg(long, requires = "event_log")]
+    #[arg(long, requires = "event_log", global = true)]
     event_log_chunks: bool,
 }
 

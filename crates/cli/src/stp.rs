@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use carrick::Preset;
+use carrick::{EventLog, Preset};
 use carrick_sigtran_net::stp::{ConfigError, Stp, StpConfig, StpError};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::endpoint;
+use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
 use crate::log::{self, LogFormat, info, warn};
 use crate::parameters::preset;
@@ -36,13 +37,15 @@ pub(crate) struct Arguments {
     /// 50 ms; rfc9260, without extensions [default: that of the configuration, or recommended].
     #[arg(long, value_name = "NAME", value_parser = preset)]
     preset: Option<Preset>,
+    #[command(flatten)]
+    event_log: EventLogArguments,
     /// Format of the log on stderr [default: that of the configuration, or text].
     #[arg(long, value_name = "FORMAT")]
     log: Option<LogFormat>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let config = read(arguments).map_err(|error| not_read(&error))?;
+    let mut config = read(arguments, None).map_err(|error| not_read(&error))?;
     if arguments.check {
         for warning in config.warnings() {
             eprintln!("carrick: warning: {warning}");
@@ -51,15 +54,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     set_log(arguments, &config);
-    let work = serve(arguments, config);
+    let log = arguments.event_log.open(None)?;
+    if let Some(log) = &log {
+        config.set_event_log(log);
+    }
+    let work = serve(arguments, config, log.as_ref());
     runtime::run_on_threads(THREADS, HangUp::Handled, work).map_err(log::logged)
 }
 
 /// Reads the configuration; the options precede it.
-fn read(arguments: &Arguments) -> Result<StpConfig, ConfigError> {
+fn read(arguments: &Arguments, log: Option<&EventLog>) -> Result<StpConfig, ConfigError> {
     let mut config = StpConfig::read(&arguments.config)?;
     if let Some(preset) = arguments.preset {
         config.set_preset(preset);
+    }
+    if let Some(log) = log {
+        config.set_event_log(log);
     }
     Ok(config)
 }
@@ -84,7 +94,11 @@ fn failure(error: &StpError) -> Failure {
     }
 }
 
-async fn serve(arguments: &Arguments, config: StpConfig) -> Result<(), Failure> {
+async fn serve(
+    arguments: &Arguments,
+    config: StpConfig,
+    log: Option<&EventLog>,
+) -> Result<(), Failure> {
     let wait_for = |kind| {
         signal(kind).map_err(|error| Failure::Run(format!("cannot wait for signals: {error}")))
     };
@@ -111,7 +125,7 @@ async fn serve(arguments: &Arguments, config: StpConfig) -> Result<(), Failure> 
                 stopping = true;
                 stp.stop();
             }
-            _ = hang_ups.recv() => reload(arguments, &stp).await,
+            _ = hang_ups.recv() => reload(arguments, log, &stp).await,
             _ = status_requests.recv() => {
                 let status = stp.status().await.map_err(|error| failure(&error))?;
                 status.lines().for_each(|line| info(format_args!("status: {line}")));
@@ -123,8 +137,8 @@ async fn serve(arguments: &Arguments, config: StpConfig) -> Result<(), Failure> 
 }
 
 /// Reloads the configuration. An invalid one changes nothing.
-async fn reload(arguments: &Arguments, stp: &Stp) {
-    let config = match read(arguments) {
+async fn reload(arguments: &Arguments, log: Option<&EventLog>, stp: &Stp) {
+    let config = match read(arguments, log) {
         Ok(config) => config,
         Err(error) => {
             if let Failure::Run(why) = not_read(&error) {

@@ -14,6 +14,7 @@ use carrick_simco_net::transport::tls;
 use clap::Args;
 
 use crate::endpoint::{address, resolve, running_daemon, shared_port};
+use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
 use crate::parameters::preset;
 use crate::units;
@@ -59,6 +60,8 @@ pub(super) struct ConnectArguments {
     /// SCTP: consecutive timeouts after which a path is inactive (Path.Max.Retrans).
     #[arg(long, value_name = "N", global = true)]
     path_max_retrans: Option<u32>,
+    #[command(flatten)]
+    event_log: EventLogArguments,
     /// TLS: file with trusted certificates in PEM format.
     #[arg(long, value_name = "FILE", global = true)]
     ca: Option<PathBuf>,
@@ -136,12 +139,12 @@ impl ConnectArguments {
             }
             Scheme::Sctp => {
                 let addresses = resolve(&host).await?;
-                ConnectTarget::Sctp(Box::new(self.sctp(addresses, port)))
+                ConnectTarget::Sctp(Box::new(self.sctp(addresses, port)?))
             }
         })
     }
 
-    fn sctp(&self, addresses: Vec<IpAddr>, port: u16) -> SctpTarget {
+    fn sctp(&self, addresses: Vec<IpAddr>, port: u16) -> Result<SctpTarget, Failure> {
         let mut association =
             carrick_simco_net::transport::sctp::association(self.preset.config(), self.streams);
         if let Some(rto_min) = self.rto_min {
@@ -162,7 +165,7 @@ impl ConnectArguments {
         if let Some(daemon) = &daemon {
             eprintln!("carrick: {}", shared_port(daemon));
         }
-        SctpTarget {
+        Ok(SctpTarget {
             addresses,
             port,
             udp_port: (!self.raw).then_some(self.udp_port),
@@ -171,7 +174,8 @@ impl ConnectArguments {
             daemon,
             streams: self.streams,
             association: Some(association),
-        }
+            event_log: self.event_log.open(None)?,
+        })
     }
 
     /// Returns the identity of the agent and the reply timeout.

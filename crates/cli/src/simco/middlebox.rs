@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use carrick::Preset;
+use carrick::{EventLog, Preset};
 #[cfg(target_os = "linux")]
 use carrick_nftables::{NftablesBackend, NftablesConfig, Policy};
 #[cfg(target_os = "linux")]
@@ -19,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::endpoint::{ports, running_daemon, shared_port};
+use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
 use crate::log::{error, info, warn};
 use crate::parameters::preset;
@@ -40,10 +41,12 @@ pub(crate) struct Arguments {
     /// 50 ms; rfc9260, without extensions [default: that of the configuration, or recommended].
     #[arg(long, value_name = "NAME", value_parser = preset)]
     preset: Option<Preset>,
+    #[command(flatten)]
+    event_log: EventLogArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let settings = read(arguments)?;
+    let mut settings = read(arguments, None)?;
     if arguments.check {
         println!("{}: configuration is valid", arguments.config.display());
         if let Some(warning) = settings.backend.warning() {
@@ -51,11 +54,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    runtime::run_with(HangUp::Handled, serve(arguments, settings))
+    let log = arguments.event_log.open(None)?;
+    set_event_log(&mut settings, log.as_ref());
+    let work = serve(arguments, settings, log.as_ref());
+    runtime::run_with(HangUp::Handled, work)
 }
 
-fn read(arguments: &Arguments) -> Result<DaemonSettings, Failure> {
+fn set_event_log(settings: &mut DaemonSettings, log: Option<&EventLog>) {
+    if let Some(sctp) = &mut settings.listen.sctp {
+        sctp.event_log = log.cloned();
+    }
+}
+
+fn read(arguments: &Arguments, log: Option<&EventLog>) -> Result<DaemonSettings, Failure> {
     let mut settings = DaemonSettings::read(&arguments.config).map_err(failure)?;
+    set_event_log(&mut settings, log);
     if let Some(sctp) = &mut settings.listen.sctp
         && sctp.udp_port.is_none()
         && !sctp.raw
@@ -116,7 +129,11 @@ fn logged(why: &DaemonError) -> Failure {
     Failure::Logged
 }
 
-async fn serve(arguments: &Arguments, settings: DaemonSettings) -> Result<(), Failure> {
+async fn serve(
+    arguments: &Arguments,
+    settings: DaemonSettings,
+    log: Option<&EventLog>,
+) -> Result<(), Failure> {
     // The packet filter is changed last: another middlebox may own the state or the ports.
     let state = StoredState::open(settings.state.as_deref()).map_err(failure)?;
     let listeners = Listeners::open(&settings).await.map_err(failure)?;
@@ -151,7 +168,7 @@ async fn serve(arguments: &Arguments, settings: DaemonSettings) -> Result<(), Fa
         tokio::select! {
             ended = daemon.ended() => return ended.map_err(|why| logged(&why)),
             _ = runtime::signal_received() => break,
-            _ = hangup.recv() => reload(arguments, &daemon).await,
+            _ = hangup.recv() => reload(arguments, log, &daemon).await,
             Some(error) = next(errors.as_mut()) => {
                 warn(format_args!("{error}; continuing, will retry"));
             }
@@ -220,8 +237,8 @@ fn nftables(_: &DaemonSettings, _: &NftablesEntry) -> Result<AnyBackend, Failure
 }
 
 /// Reloads the configuration. An invalid one changes nothing.
-async fn reload(arguments: &Arguments, daemon: &Daemon) {
-    let reloaded = match read(arguments) {
+async fn reload(arguments: &Arguments, log: Option<&EventLog>, daemon: &Daemon) {
+    let reloaded = match read(arguments, log) {
         Ok(settings) => daemon.reload(settings).await.map_err(failure),
         Err(error) => Err(error),
     };

@@ -7,13 +7,13 @@ use serde_json::Value;
 use crate::support::{run, start};
 
 /// Returns a path that no other test uses.
-fn log_path(name: &str) -> PathBuf {
+pub(crate) fn log_path(name: &str) -> PathBuf {
     let name = format!("carrick-event-log-{name}-{}", std::process::id());
     std::env::temp_dir().join(name)
 }
 
 /// Reads and removes a log.
-fn read(path: &PathBuf) -> Vec<Value> {
+pub(crate) fn read(path: &PathBuf) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     std::fs::remove_file(path).unwrap();
     let lines = text.lines();
@@ -22,7 +22,7 @@ fn read(path: &PathBuf) -> Vec<Value> {
         .collect()
 }
 
-fn named(lines: &[Value]) -> Vec<&str> {
+pub(crate) fn named(lines: &[Value]) -> Vec<&str> {
     lines
         .iter()
         .filter_map(|line| line["name"].as_str())

@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 
 use serde_json::Value;
 
+use crate::event_log::{log_path, named, read as read_log};
 use crate::paths::{self, Hosts};
 use crate::support::{Finished, Running, free_udp_port, run, start};
 
@@ -172,6 +173,27 @@ fn messages_are_received_as_they_were_sent() {
     assert_eq!((&message["sls"], &message["mp"]), (&7.into(), &1.into()));
     assert_eq!(message["data"], "00ff");
     assert_eq!(message["routing_context"], 100);
+}
+
+#[test]
+fn associations_of_asps_are_logged() {
+    let path = log_path("stp");
+    let log = ["--event-log", path.to_str().unwrap()];
+    let start_with_log = |line: &[&str]| start(&[line, &log].concat());
+    let mut stp = Stp::start_by("event-log", FILE, start_with_log);
+    let receiver = stp.receiver("100", "1", &[]);
+    // The endpoint is not changed by a reload, and has its log.
+    stp.running.hang_up();
+    wait_for(&mut stp.running, "configuration reloaded");
+    receiver.terminate();
+    assert_eq!(receiver.finish().code, Some(0));
+    wait_for(&mut stp.running, "hlr1: ASP is down");
+    stp.running.terminate();
+    assert_eq!(stp.running.finish().code, Some(0));
+    let lines = read_log(&path);
+    let names = named(&lines);
+    assert_eq!(names.first(), Some(&"association:begun"));
+    assert_eq!(names.last(), Some(&"association:ended"));
 }
 
 #[test]

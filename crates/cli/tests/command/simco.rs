@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use crate::event_log::{named, read as read_log};
 use crate::support::{Finished, Running, run, start};
 
 /// Configuration with its files, removed at the end.
@@ -155,6 +156,36 @@ fn agent_opens_lists_and_closes_rules() {
     }
     middlebox.running.interrupt();
     assert_eq!(middlebox.running.finish().code, Some(0));
+}
+
+#[test]
+fn associations_of_agents_are_logged() {
+    let folder = Folder::new("event-log");
+    let (config, of_middlebox) = (folder.file("box.toml"), folder.file("middlebox.log"));
+    let line = [
+        "simco",
+        "middlebox",
+        "--config",
+        &config,
+        "--event-log",
+        &of_middlebox,
+    ];
+    let middlebox = listening(start(&line));
+    let of_agent = folder.file("agent.log");
+    let listed = agent(
+        &folder,
+        &middlebox.sctp,
+        &["list", "--event-log", &of_agent],
+    );
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    middlebox.running.interrupt();
+    assert_eq!(middlebox.running.finish().code, Some(0));
+    for path in [of_middlebox, of_agent] {
+        let lines = read_log(&path.into());
+        let names = named(&lines);
+        assert_eq!(names.first(), Some(&"association:begun"));
+        assert_eq!(names.last(), Some(&"association:ended"));
+    }
 }
 
 /// RFC 4540, section 8.4

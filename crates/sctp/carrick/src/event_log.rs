@@ -25,12 +25,20 @@ const LIMIT: u64 = 1 << 28;
 ///
 /// It ends with a line `log:full` when it reaches its limit, 256 MiB by default, and with the first error of the
 /// file, which [`Self::failure`] returns. A line is written when an association begins or ends, or a path changes its
-/// state; before that, lines may wait in a buffer of the writer.
+/// state; before that, lines may wait in a buffer of the writer. Logs are equal if they write to the same place.
 #[derive(Clone, Debug)]
 pub struct EventLog {
     file: Arc<Mutex<LogFile>>,
     detail: ObservedDetail,
 }
+
+impl PartialEq for EventLog {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.file, &other.file) && self.detail == other.detail
+    }
+}
+
+impl Eq for EventLog {}
 
 /// File of a log.
 struct LogFile {

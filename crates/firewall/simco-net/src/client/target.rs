@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use carrick::{AssociationConfig, Config, ConnectOptions, Endpoint};
+use carrick::{AssociationConfig, Config, ConnectOptions, Endpoint, EventLog};
 use rustls::ClientConfig as TlsConfig;
 use tokio::net::TcpStream;
 
@@ -55,6 +55,8 @@ pub struct SctpTarget {
     pub streams: u16,
     /// Parameters of the association; `None` for [`sctp::association`].
     pub association: Option<AssociationConfig>,
+    /// Log of what the endpoint decides.
+    pub event_log: Option<EventLog>,
 }
 
 impl ConnectTarget {
@@ -77,6 +79,7 @@ impl ConnectTarget {
             daemon: None,
             streams,
             association: None,
+            event_log: None,
         }))
     }
 
@@ -124,6 +127,7 @@ impl SctpTarget {
             config.association = association.clone();
         }
         config.accept = false;
+        config.event_log.clone_from(&self.event_log);
         let endpoint = Endpoint::bind(config).map_err(|e| e.to_string())?;
         let mut options = ConnectOptions::new();
         if let Some(port) = self.udp_port {

@@ -170,6 +170,7 @@ fn bind_sctp(listen: &SctpListen, limits: &Limits) -> Result<Endpoint, DaemonErr
     config.max_associations_per_source = Some(associations_per_source(limits));
     // Associations that wait to be accepted are bounded by the limits above.
     config.backlog = associations(limits);
+    config.event_log.clone_from(&listen.event_log);
     Endpoint::bind(config).map_err(|error| DaemonError::Listen {
         place: format!("sctp port {}", listen.port),
         why: error.to_string(),

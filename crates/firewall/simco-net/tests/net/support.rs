@@ -183,6 +183,7 @@ pub(crate) fn target(bound: &BoundAddresses, root: &Path, transport: Transport) 
                 daemon: None,
                 streams: 4,
                 association: None,
+                event_log: None,
             }))
         }
         Transport::Tcp => ConnectTarget::tcp("127.0.0.1", bound.tcp[0].port()),

@@ -6,7 +6,7 @@ mod limits;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use carrick::Preset;
+use carrick::{EventLog, Preset};
 use carrick_metrics::located_error;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
@@ -143,6 +143,9 @@ pub struct SctpListen {
     /// `udp-port` nor `raw` is set; Linux only. Not read from the file.
     #[serde(skip)]
     pub daemon: Option<PathBuf>,
+    /// Log of what the endpoint decides. Not read from the file.
+    #[serde(skip)]
+    pub event_log: Option<EventLog>,
 }
 
 fn preset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Preset, D::Error> {

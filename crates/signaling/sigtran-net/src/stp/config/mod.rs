@@ -11,7 +11,7 @@ use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use carrick::{Config, Preset};
+use carrick::{Config, EventLog, Preset};
 use carrick_metrics::located_error;
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig};
 use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, RegistrationPolicy};
@@ -203,6 +203,9 @@ pub struct ListenSettings {
     /// Parameters of the associations.
     #[serde(default, deserialize_with = "preset")]
     pub preset: Preset,
+    /// Log of what the endpoint decides. Not read from the file.
+    #[serde(skip)]
+    pub event_log: Option<EventLog>,
 }
 
 fn preset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Preset, D::Error> {
@@ -231,7 +234,8 @@ impl ListenSettings {
             (false, Some(port)) => config.encapsulation_port(port),
             (_, None) => config,
         };
-        let config = config.association(self.preset.config());
+        let mut config = config.association(self.preset.config());
+        config.event_log.clone_from(&self.event_log);
         endpoint_config(config.port(self.port), self.streams)
     }
 }
@@ -264,12 +268,22 @@ impl StpConfig {
 
     /// Replaces the preset of all associations, those of links over M2PA included.
     pub fn set_preset(&mut self, preset: Preset) {
-        self.listen.preset = preset;
+        self.change_endpoints(|endpoint| endpoint.preset = preset);
+    }
+
+    /// Logs what all endpoints decide.
+    pub fn set_event_log(&mut self, log: &EventLog) {
+        self.change_endpoints(|endpoint| endpoint.event_log = Some(log.clone()));
+    }
+
+    /// Changes the settings of the endpoint, and of those of links over M2PA.
+    fn change_endpoints(&mut self, change: impl Fn(&mut ListenSettings)) {
+        change(&mut self.listen);
         for set in &mut self.link_sets {
             if let LinkSetKind::M2pa(set) = &mut set.kind {
                 set.links
                     .iter_mut()
-                    .for_each(|link| link.listen.preset = preset);
+                    .for_each(|link| change(&mut link.listen));
             }
         }
     }
