@@ -221,6 +221,11 @@ programs() {
     python3 interop/programs/run.py && python3 interop/programs/kernel.py && python3 interop/programs/ends.py
 }
 
+# The example pod and compose files with the container runtimes of Debian.
+containers() {
+  built && interop/install.sh --containers && python3 interop/containers.py --carrick target/debug/carrick
+}
+
 # M3UA, M2PA and SUA of other projects: programs of Debian and Go, and crates.
 sigtran_peers() {
   built && interop/install.sh --programs && make -C interop >/dev/null && interop/programs/sigtran.sh &&
@@ -368,6 +373,7 @@ other_waiting() {
       check live-stacks live_stacks
       check redundancy-full redundancy_full
       check programs programs
+      check containers containers
       need go sigtran-peers sigtran_peers
       need go interop-matrix interop_matrix
     fi
