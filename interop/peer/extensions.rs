@@ -91,23 +91,29 @@ async fn perform(
             Ok(())
         }
         Operation::SetPrimary(address) => sender
+            .control()
             .set_peer_primary(*address)
             .await
             .map_err(|e| never(&e)),
         Operation::ResetOutgoing(count) => {
             let streams: Vec<StreamId> = (0..count.unwrap_or(0)).map(StreamId).collect();
-            let asked = sender.reset_streams(StreamDirection::Outgoing, streams);
+            let asked = sender
+                .control()
+                .reset_streams(StreamDirection::Outgoing, streams);
             reconfigured(asked.await)
         }
         Operation::ResetIncoming => {
-            let asked = sender.reset_streams(StreamDirection::Incoming, []);
+            let asked = sender
+                .control()
+                .reset_streams(StreamDirection::Incoming, []);
             reconfigured(asked.await)
         }
-        Operation::ResetAssociation => reconfigured(sender.reset_association().await),
+        Operation::ResetAssociation => reconfigured(sender.control().reset_association().await),
         Operation::AddStreams(outgoing, incoming) => {
-            reconfigured(sender.add_streams(*outgoing, *incoming).await)
+            reconfigured(sender.control().add_streams(*outgoing, *incoming).await)
         }
         Operation::UseKey(id) => sender
+            .control()
             .activate_key(SharedKeyId(*id))
             .await
             .map_err(|e| never(&e)),
@@ -155,6 +161,9 @@ fn state_of(stats: &AssociationStats, paths: &[PathStats]) -> Value {
 
 /// Returns the report of the association's current state; `None` when it has ended.
 pub(crate) async fn extension_state(sender: &SendHalf) -> Option<Value> {
-    let (stats, paths) = (sender.stats().await.ok()?, sender.paths().await.ok()?);
+    let (stats, paths) = (
+        sender.control().stats().await.ok()?,
+        sender.control().paths().await.ok()?,
+    );
     Some(state_of(&stats, &paths))
 }

@@ -111,12 +111,12 @@ impl<'a> Session<'a> {
         let options = counters.options.clone();
         let events = association.take_events();
         let (sender, receiver) = association.split();
-        let streams = sender.outbound_streams();
-        let peers = sender.peer_addresses().to_vec();
+        let streams = sender.control().outbound_streams();
+        let peers = sender.control().peer_addresses().to_vec();
         emit(
             "up",
             json!({
-                "streams_in": sender.inbound_streams(),
+                "streams_in": sender.control().inbound_streams(),
                 "streams_out": streams,
                 "peer": peers,
             }),

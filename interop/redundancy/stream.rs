@@ -212,7 +212,7 @@ fn print_arrivals(arrivals: &mut Vec<(Option<u64>, f64)>) {
 
 /// Prints the states of the paths if they have changed.
 async fn print_paths(sender: &SendHalf, last: &mut Value) {
-    let Ok(paths) = sender.paths().await else {
+    let Ok(paths) = sender.control().paths().await else {
         return;
     };
     let states: BTreeMap<_, _> = paths

@@ -6,7 +6,7 @@ use carrick::{Event, EventReport, ReportKind, SendHalf};
 pub(crate) async fn report(event: &Event, sender: &SendHalf) -> Option<EventReport> {
     ReportKind::of(event)?;
     // The association may have ended meanwhile.
-    let paths = sender.paths().await.unwrap_or_default();
-    let stats = sender.stats().await.ok();
+    let paths = sender.control().paths().await.unwrap_or_default();
+    let stats = sender.control().stats().await.ok();
     EventReport::new(event, &paths, stats.as_ref())
 }

@@ -202,14 +202,14 @@ fn streams(arguments: &Arguments) -> u16 {
 
 /// Moves messages in both directions until either side ends the association.
 async fn talk(arguments: &Arguments, mut association: Association) -> Result<(), Failure> {
-    let peers = endpoint::list(association.peer_addresses());
-    let peer_port = association.peer_port();
+    let peers = endpoint::list(association.control().peer_addresses());
+    let peer_port = association.control().peer_port();
     let text = format!("connected with {peers} port {peer_port}");
     arguments.log(&json!({ "kind": "connected", "text": text }), &text);
-    if arguments.stream >= association.outbound_streams() {
+    if arguments.stream >= association.control().outbound_streams() {
         return Err(Failure::Run(format!(
             "the peer accepts streams 0 to {} only: use another --stream",
-            association.outbound_streams().saturating_sub(1)
+            association.control().outbound_streams().saturating_sub(1)
         )));
     }
     let events = association.take_events().filter(|_| arguments.verbose);

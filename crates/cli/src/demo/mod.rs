@@ -166,10 +166,15 @@ impl DemoEndpoint {
     /// Makes the path through a network the primary path.
     async fn set_primary(&self, network: usize) -> Result<(), Failure> {
         let failed = |e| Failure::Run(format!("cannot set the primary path: {e}"));
-        let paths = self.association.paths().await.map_err(failed)?;
+        let paths = self.association.control().paths().await.map_err(failed)?;
         let path = paths.iter().find(|p| p.remote == self.peers[network]);
         match path {
-            Some(path) => self.association.set_primary(path.id).await.map_err(failed),
+            Some(path) => self
+                .association
+                .control()
+                .set_primary(path.id)
+                .await
+                .map_err(failed),
             None => Err(Failure::Run(format!(
                 "the peer has not advertised {}",
                 self.peers[network]
@@ -179,7 +184,11 @@ impl DemoEndpoint {
 
     /// Returns the network of a path.
     fn network(&self, path: PathId) -> Option<usize> {
-        let address = self.association.peer_addresses().get(usize::from(path.0))?;
+        let address = self
+            .association
+            .control()
+            .peer_addresses()
+            .get(usize::from(path.0))?;
         self.peers.iter().position(|peer| peer == address)
     }
 
@@ -203,8 +212,8 @@ impl DemoEndpoint {
 
     /// Returns the state of the paths; `None` after the end of the association.
     async fn sample(&mut self) -> Option<[Option<PathSample>; 2]> {
-        let stats = self.association.stats().await.ok()?;
-        let paths = self.association.paths().await.ok()?;
+        let stats = self.association.control().stats().await.ok()?;
+        let paths = self.association.control().paths().await.ok()?;
         let now = Instant::now();
         let of_network = self
             .peers

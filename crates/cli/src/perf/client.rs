@@ -101,14 +101,18 @@ async fn measure(
         .await?;
     let request = arguments.request();
     request
-        .check(association.outbound_streams())
+        .check(association.control().outbound_streams())
         .map_err(Failure::Run)?;
     let reporter = Reporter {
         json: arguments.json,
         through_daemon: opened.through_daemon,
         test: 1,
     };
-    reporter.begin(association.peer_addresses(), arguments.port, &request)?;
+    reporter.begin(
+        association.control().peer_addresses(),
+        arguments.port,
+        &request,
+    )?;
     let role = TransferRole {
         sends: request.client_sends(),
         receives: request.server_sends(),

@@ -149,7 +149,7 @@ async fn measure(
 ) -> Result<(), Failure> {
     let message = association.recv().await.map_err(|e| lost(&e))?;
     let request = read_request(message.ok_or_else(ended)?)?;
-    if let Err(reason) = request.check(association.outbound_streams()) {
+    if let Err(reason) = request.check(association.control().outbound_streams()) {
         let refused = ControlMessage::Refused {
             reason: reason.clone(),
         };
@@ -159,8 +159,8 @@ async fn measure(
         return Err(Failure::Run(format!("refused: {reason}")));
     }
     reporter.begin(
-        association.peer_addresses(),
-        association.peer_port(),
+        association.control().peer_addresses(),
+        association.control().peer_port(),
         &request,
     )?;
     let running = MeasurementGuard::new(load);

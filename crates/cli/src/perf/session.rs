@@ -219,7 +219,7 @@ impl Session {
 
     async fn cost(&self) -> Result<MeasurementCost, Failure> {
         let cpu = CpuTime::now().since(self.cpu);
-        let stats = self.sender.stats().await;
+        let stats = self.sender.control().stats().await;
         let counters = stats.map_err(|e| Failure::Run(e.to_string()))?.counters;
         Ok(MeasurementCost {
             cpu_user: cpu.user,
@@ -242,7 +242,10 @@ impl Session {
         reporter: &Reporter,
     ) -> Result<(), Failure> {
         // `recv` reports the end of an association.
-        let (Ok(stats), Ok(paths)) = (self.sender.stats().await, self.sender.paths().await) else {
+        let (Ok(stats), Ok(paths)) = (
+            self.sender.control().stats().await,
+            self.sender.control().paths().await,
+        ) else {
             return Ok(());
         };
         let packets = stats.counters.packets_received;

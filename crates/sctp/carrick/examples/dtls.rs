@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (sender, mut receiver) = (sender?, incoming.ok_or("no association")?.accept());
     println!(
         "the client's certificate: {:?}",
-        receiver.peer_fingerprint()
+        receiver.control().peer_fingerprint()
     );
     sender.send("secret", SendOptions::default()).await?;
     let message = receiver.recv().await?.ok_or("no message")?;

@@ -221,7 +221,7 @@ impl Endpoint {
 
     /// Changes parameters of the associations that are set up from now on, by peers or with
     /// [`Self::connect`]. Existing associations keep theirs
-    /// ([`SendHalf::change_parameters`](crate::SendHalf::change_parameters) changes them).
+    /// ([`AssociationControl::change_parameters`](crate::AssociationControl::change_parameters) changes them).
     ///
     /// # Errors
     /// A parameter would be out of its range, or the endpoint is closed.

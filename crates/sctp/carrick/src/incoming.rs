@@ -28,33 +28,33 @@ impl Incoming {
     /// Returns the peer's addresses. The first one is the source of its COOKIE ECHO; the remaining ones
     /// were listed by the peer and are not confirmed.
     pub fn peer_addresses(&self) -> &[IpAddr] {
-        self.association.peer_addresses()
+        self.association.control().peer_addresses()
     }
 
     /// Returns the peer's SCTP port.
     pub fn peer_port(&self) -> u16 {
-        self.association.peer_port()
+        self.association.control().peer_port()
     }
 
     /// Returns the number of streams to send on.
     pub fn outbound_streams(&self) -> u16 {
-        self.association.outbound_streams()
+        self.association.control().outbound_streams()
     }
 
     /// Returns the number of streams that the peer may send on.
     pub fn inbound_streams(&self) -> u16 {
-        self.association.inbound_streams()
+        self.association.control().inbound_streams()
     }
 
     /// Returns the extensions that both sides offered.
     pub fn extensions(&self) -> Extensions {
-        self.association.extensions()
+        self.association.control().extensions()
     }
 
-    /// Returns the fingerprint of the peer's certificate; see [`SendHalf::peer_fingerprint`](crate::SendHalf::peer_fingerprint).
+    /// Returns the fingerprint of the peer's certificate; see [`AssociationControl::peer_fingerprint`](crate::AssociationControl::peer_fingerprint).
     #[cfg(feature = "dtls")]
     pub fn peer_fingerprint(&self) -> Option<carrick_dtls::Fingerprint> {
-        self.association.peer_fingerprint()
+        self.association.control().peer_fingerprint()
     }
 
     /// Accepts the association.
@@ -72,7 +72,10 @@ impl Incoming {
         self,
         changes: ParameterChanges,
     ) -> Result<Association, OperationError> {
-        self.association.change_parameters(changes).await?;
+        self.association
+            .control()
+            .change_parameters(changes)
+            .await?;
         Ok(self.accept())
     }
 

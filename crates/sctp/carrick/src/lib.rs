@@ -71,7 +71,7 @@
 //!
 //! While the runtime lives:
 //!
-//! - The last handle of an association ([`Association`], or both its halves): it is shut down gracefully.
+//! - The last handle of an association ([`Association`], or its halves and [`AssociationControl`]): it is shut down gracefully.
 //!   Sent messages are delivered, received messages that were not read are discarded. After
 //!   [`Config::linger`], by default longer than the protocol retransmits, it is aborted.
 //! - [`RecvHalf`] alone: messages that arrive are discarded. [`SendHalf`] alone: no effect.
@@ -157,7 +157,10 @@ pub use carrick_proto::{
 #[cfg(feature = "dtls")]
 pub use carrick_dtls as dtls;
 
-pub use association::{Association, Events, MessageSink, Notification, RecvHalf, SendHalf};
+pub use association::{
+    Association, AssociationControl, Events, MessageSink, Notification, RecvHalf,
+    SendHalf,
+};
 pub use close_report::{AssociationEnd, CloseReport};
 pub use config::{Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT, Transport};
 pub use endpoint::{Endpoint, Stats};

@@ -7,7 +7,7 @@
 //!    receipt. At first it sends and accepts packets in the clear ([`Seal::Clear`]).
 //! 3. The two programs agree on keys, for instance by messages of the association itself, as the DTLS
 //!    chunk does with its handshake.
-//! 4. [`SendHalf::with_protection`](crate::SendHalf::with_protection) gives access to the protection of an association, to install
+//! 4. [`AssociationControl::with_protection`](crate::AssociationControl::with_protection) gives access to the protection of an association, to install
 //!    and change keys and to accept nothing in the clear any more ([`ChunkProtection::admits`]).
 //!
 //! [`AssociationStats::protection`](crate::AssociationStats::protection) shows whether a protection is in force, with its counters.
@@ -71,8 +71,8 @@
 //! let options = ConnectOptions::default();
 //! let options = options.encapsulation_port(server.encapsulation_port().unwrap());
 //! let association = client.connect_with((loopback, server.port()), options).await?;
-//! let counted = association.with_protection(|counter: &mut Counter| counter.0).await?;
-//! assert_eq!(association.stats().await?.protection.map(|p| p.sent_clear), Some(counted));
+//! let counted = association.control().with_protection(|counter: &mut Counter| counter.0).await?;
+//! assert_eq!(association.control().stats().await?.protection.map(|p| p.sent_clear), Some(counted));
 //! # Ok(())
 //! # }
 //! ```
@@ -88,10 +88,10 @@ pub use carrick_proto::{CommonHeader, Ecn, ParameterType, Route, Time};
 #[cfg(feature = "dtls")]
 pub use carrick_proto::sessions::{SessionLayerConfig, SessionStats};
 
-use crate::association::SendHalf;
+use crate::association::AssociationControl;
 use crate::error::OperationError;
 
-impl SendHalf {
+impl AssociationControl {
     /// Runs a function on the chunk protection of this association, which has the type that the offer of
     /// this side made, in the endpoint's task. `work` must not block: it stops the whole endpoint.
     ///

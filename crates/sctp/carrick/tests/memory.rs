@@ -112,7 +112,12 @@ fn kept(size: usize, payload: usize, new: u32, bursts: u32) -> f64 {
         while !attacker.is_finished() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let counted = association.stats().await.unwrap().receive_buffer_bytes;
+        let counted = association
+            .control()
+            .stats()
+            .await
+            .unwrap()
+            .receive_buffer_bytes;
         let before = going.recv().unwrap();
         let (after, _attacker) = attacker.join().unwrap();
         let chunks = bursts * new;

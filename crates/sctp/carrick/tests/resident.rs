@@ -63,7 +63,7 @@ fn a_full_buffer_occupies_three_times_its_size() {
         while !attacker.is_finished() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let stats = association.stats().await.unwrap();
+        let stats = association.control().stats().await.unwrap();
         let (more, chunks) = attacker.join().unwrap();
         assert_eq!(stats.receive_buffer_bytes, (chunks + BURST) * COUNTED);
         (more, chunks)

@@ -297,7 +297,7 @@ struct AssociationEvents {
 impl AssociationEvents {
     fn new(association: &mut Association) -> Self {
         Self {
-            paths: Paths::new(association.peer_addresses()),
+            paths: Paths::new(association.control().peer_addresses()),
             events: association.take_events(),
         }
     }

@@ -43,14 +43,19 @@ pub fn endpoint(config: carrick::Config, streams: u16) -> carrick::Config {
 /// association.
 pub fn link(association: Association, endpoint: Option<Endpoint>) -> MessageLink {
     let pairs = association
+        .control()
         .outbound_streams()
-        .min(association.inbound_streams());
-    let known = association.peer_addresses();
+        .min(association.control().inbound_streams());
+    let known = association.control().peer_addresses();
     // The source of the INIT, confirmed by the cookie. The other addresses are only claimed by the
     // peer.
     let address = known.first().copied();
     let addresses: Vec<String> = known.iter().map(ToString::to_string).collect();
-    let peer = format!("sctp {}:{}", addresses.join(","), association.peer_port());
+    let peer = format!(
+        "sctp {}:{}",
+        addresses.join(","),
+        association.control().peer_port()
+    );
     let (send, recv) = association.split();
     MessageLink {
         reader: Box::new(SctpReader(recv)),

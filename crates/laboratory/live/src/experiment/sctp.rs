@@ -33,12 +33,13 @@ pub(crate) async fn run(
     let mut association = connect(&participant, state).await?;
     verify(&participant, state, &association).await?;
     let streams = association
+        .control()
         .outbound_streams()
-        .min(association.inbound_streams());
+        .min(association.control().inbound_streams());
     participant.start(state, streams).await?;
     let ended = run_program(&mut participant, state, &mut association).await;
     participant.accept_loss(state, ended)?;
-    let timeouts = match association.stats().await {
+    let timeouts = match association.control().stats().await {
         Ok(stats) => stats.counters.t3_expirations,
         Err(_) if state.lost().is_some() => 0,
         Err(error) => return Err(error.into()),
@@ -83,7 +84,7 @@ async fn run_program(
             }
             address = next_address(&mut events) => {
                 // Otherwise the peer would use the old address as long as it works.
-                sender.set_peer_primary(address).await?;
+                sender.control().set_peer_primary(address).await?;
             }
             slept = participant.sleep(state, &timer) => slept?,
         }
@@ -215,7 +216,7 @@ async fn verify(
     association: &Association,
 ) -> Result<(), ParticipantError> {
     loop {
-        let paths = association.paths().await?;
+        let paths = association.control().paths().await?;
         let confirmed = paths.iter().filter(|path| path.status.confirmed).count();
         if confirmed == participant.peers.len() {
             // The only path is the primary one.
@@ -227,7 +228,7 @@ async fn verify(
                 .find(|path| Some(&path.remote) == participant.peers.first());
             let first =
                 first.ok_or_else(|| ParticipantError::Failed("an address is missing".into()))?;
-            return Ok(association.set_primary(first.id).await?);
+            return Ok(association.control().set_primary(first.id).await?);
         }
         state.check()?;
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -116,7 +116,7 @@ impl Sink<Bytes> for MessageSink {
             let sender = this.sender.clone();
             this.pending = Some(Box::pin(async move {
                 let ended = sender.shutdown().await;
-                ended.map_err(|_| sender.link.refusal())
+                ended.map_err(|_| sender.control.link.refusal())
             }));
         }
         this.poll_pending(cx)

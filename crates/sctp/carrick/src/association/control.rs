@@ -1,17 +1,68 @@
 //! State and parameters of an association.
 
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use carrick_proto::{
-    AssociationId, AssociationStats, Endpoint as Core, ParameterChanges, PathId, PathStats,
-    PathThresholds, StreamId, StreamStats, Time,
+    AssociationId, AssociationStats, CloseReason, Endpoint as Core, Extensions, ParameterChanges,
+    PathId, PathStats, PathThresholds, StreamId, StreamStats, Time,
 };
 
-use super::SendHalf;
+use super::EndpointLink;
 use crate::error::{ConfigError, OperationError, ProtocolRefusal};
 
-impl SendHalf {
+/// Reads the state of an association and changes it: parameters, paths, streams and keys. Clones are handles of the
+/// same association, and keep it as those do that send and receive.
+#[derive(Clone, Debug)]
+pub struct AssociationControl {
+    pub(crate) link: Arc<EndpointLink>,
+}
+
+impl AssociationControl {
+    /// Returns the peer's addresses at the set-up, one for each path.
+    pub fn peer_addresses(&self) -> &[IpAddr] {
+        &self.link.shared.peer_addresses
+    }
+
+    /// Returns the fingerprint of the certificate with which the peer's DTLS session was set up; `None`
+    /// without DTLS, and where no certificate was requested because any peer is trusted.
+    #[cfg(feature = "dtls")]
+    pub fn peer_fingerprint(&self) -> Option<carrick_dtls::Fingerprint> {
+        self.link.shared.fingerprint
+    }
+
+    /// Returns the peer's SCTP port.
+    pub fn peer_port(&self) -> u16 {
+        self.link.shared.peer_port
+    }
+
+    /// Returns the number of streams to send on; their identifiers start at 0.
+    pub fn outbound_streams(&self) -> u16 {
+        self.link.shared.outbound_streams.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of streams that the peer may send on.
+    pub fn inbound_streams(&self) -> u16 {
+        self.link.shared.inbound_streams.load(Ordering::Acquire)
+    }
+
+    /// Returns the extensions that both sides offered.
+    pub fn extensions(&self) -> Extensions {
+        self.link.shared.extensions
+    }
+
+    /// Waits until the association has ended, and returns the reason, as [`SendHalf::closed`](crate::SendHalf::closed) does.
+    pub async fn closed(&self) -> CloseReason {
+        self.link.closed().await
+    }
+
+    /// Returns why the association has ended; `None` until then.
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        self.link.shared.end().cloned()
+    }
+
     /// Returns the state and the counters of the association, after the messages that were sent before
     /// this call.
     ///

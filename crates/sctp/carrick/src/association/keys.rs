@@ -2,10 +2,10 @@
 
 use carrick_proto::{SharedKey, SharedKeyId};
 
-use super::SendHalf;
+use super::AssociationControl;
 use crate::error::OperationError;
 
-impl SendHalf {
+impl AssociationControl {
     /// Adds an endpoint-pair shared key, or replaces the one of the same number. Packets with
     /// it are accepted from now on; [`Self::activate_key`] selects it for sending.
     ///

@@ -1,7 +1,7 @@
 //! The handles of one association.
 //!
 //! - `send`: sending messages, shutdown and abort
-//! - `control`: state and parameters
+//! - `control`: the handle for state and parameters
 //! - `keys`, `reconfiguration`, `streams`: operations of RFC 4895, RFC 6525 and RFC 8260
 //! - `recv`: receiving messages and notifications
 //! - `adapters`: `Stream` and `Sink`
@@ -14,20 +14,26 @@ mod recv;
 mod send;
 mod streams;
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use carrick_proto::{AssociationId, CloseReason, Endpoint as Core, Event, Message, Time};
+use bytes::Bytes;
+use carrick_proto::{
+    AssociationId, CloseReason, Endpoint as Core, Event, Message, SendOptions, Time,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::assembly::Assembly;
 use crate::command::{Command, Commands};
-use crate::error::{OperationError, ProtocolRefusal, RecvError, SendError, TryRecvError};
+use crate::error::{
+    OperationError, ProtocolRefusal, RecvError, SendError, TryRecvError, TrySendError,
+};
 use crate::lazy::LazyReceiver;
 use crate::shared::SharedState;
 pub use adapters::MessageSink;
+pub use control::AssociationControl;
 pub use recv::{Events, RecvHalf};
 pub use send::SendHalf;
 
@@ -127,9 +133,8 @@ impl EndpointLink {
 
 /// An association: sends and receives messages, and receives notifications.
 ///
-/// The methods that send messages, read the state or change it are those of [`SendHalf`], which this
-/// type dereferences to. [`Self::split`] gives the halves to two tasks. See the crate's documentation
-/// for the effect of dropping it.
+/// [`Self::control`] reads its state and changes it, and [`Self::split`] gives the halves to two tasks. See the
+/// crate's documentation for the effect of dropping it.
 #[derive(Debug)]
 pub struct Association {
     send: SendHalf,
@@ -161,7 +166,9 @@ impl Association {
         });
         Self {
             send: SendHalf {
-                link: Arc::clone(&link),
+                control: AssociationControl {
+                    link: Arc::clone(&link),
+                },
             },
             recv: RecvHalf {
                 link,
@@ -191,6 +198,89 @@ impl Association {
     /// Returns a handle that sends, for another task. This handle keeps working.
     pub fn sender(&self) -> SendHalf {
         self.send.clone()
+    }
+
+    /// Returns a handle that reads the state of the association and changes it.
+    pub fn control(&self) -> &AssociationControl {
+        self.send.control()
+    }
+
+    /// Sends a message: waits until there is room in the send queue, then queues it as a whole. See
+    /// [`SendHalf::send`].
+    ///
+    /// # Errors
+    /// The association does not take the message, or has ended.
+    pub async fn send(
+        &self,
+        data: impl Into<Bytes>,
+        options: SendOptions,
+    ) -> Result<(), SendError> {
+        self.send.send(data, options).await
+    }
+
+    /// Sends a message if there is room in the send queue now. See [`SendHalf::try_send`].
+    ///
+    /// # Errors
+    /// There is no room, the association does not take the message, or it has ended.
+    pub fn try_send(
+        &self,
+        data: impl Into<Bytes>,
+        options: SendOptions,
+    ) -> Result<(), TrySendError> {
+        self.send.try_send(data, options)
+    }
+
+    /// Sends messages in their order. See [`SendHalf::send_many`].
+    ///
+    /// # Errors
+    /// The association does not take the first one of the messages that are left, or has ended.
+    pub async fn send_many(
+        &self,
+        messages: &mut VecDeque<(Bytes, SendOptions)>,
+    ) -> Result<(), SendError> {
+        self.send.send_many(messages).await
+    }
+
+    /// Returns a `Sink` that sends each item as one message with these options.
+    pub fn sink(&self, options: SendOptions) -> MessageSink {
+        self.send.sink(options)
+    }
+
+    /// Waits until all messages that were sent before are acknowledged. See [`SendHalf::flushed`].
+    ///
+    /// # Errors
+    /// The association ended, not by a shutdown.
+    pub async fn flushed(&self) -> Result<(), OperationError> {
+        self.send.flushed().await
+    }
+
+    /// Shuts the association down, and waits until the messages of both sides are delivered. See
+    /// [`SendHalf::shutdown`].
+    ///
+    /// # Errors
+    /// The association ended, not by a shutdown.
+    pub async fn shutdown(&self) -> Result<(), OperationError> {
+        self.send.shutdown().await
+    }
+
+    /// Aborts the association: sends an ABORT with the first 1024 bytes of the reason. See [`SendHalf::abort`].
+    pub fn abort(&self, reason: &[u8]) {
+        self.send.abort(reason);
+    }
+
+    /// Waits until the association has ended, and returns the reason. See [`SendHalf::closed`].
+    pub async fn closed(&self) -> CloseReason {
+        self.send.closed().await
+    }
+
+    /// Returns why the association has ended; `None` until then.
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        self.send.close_reason()
+    }
+
+    /// Returns the number of messages that were accepted and not acknowledged. See [`SendHalf::undelivered`].
+    pub fn undelivered(&self) -> u64 {
+        self.send.undelivered()
     }
 
     /// Returns the next message; `None` after the association was shut down gracefully and all its
@@ -244,15 +334,6 @@ impl Association {
     /// after the first call.
     pub fn take_events(&mut self) -> Option<Events> {
         self.recv.take_events()
-    }
-}
-
-/// Sends messages, reads the state and changes it: see the methods of [`SendHalf`].
-impl Deref for Association {
-    type Target = SendHalf;
-
-    fn deref(&self) -> &SendHalf {
-        &self.send
     }
 }
 

@@ -2,10 +2,10 @@
 
 use carrick_proto::{StreamDirection, StreamId};
 
-use super::SendHalf;
+use super::AssociationControl;
 use crate::error::OperationError;
 
-impl SendHalf {
+impl AssociationControl {
     /// Requests a reset of these streams, or of all if none is named: their stream sequence numbers
     /// start again at 0. Messages keep their order; messages for outgoing streams that are sent after
     /// this call wait for the peer's response.

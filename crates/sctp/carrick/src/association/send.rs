@@ -1,15 +1,13 @@
 //! Sending messages, shutdown and abort.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use carrick_proto::{CloseReason, Extensions, SendOptions};
+use carrick_proto::{CloseReason, SendOptions};
 use tokio::sync::oneshot;
 
-use super::EndpointLink;
+use super::AssociationControl;
 use crate::command::{Command, OutgoingMessage};
 use crate::error::{OperationError, SendError, TrySendError};
 use crate::send_credit::{CreditPermit, NoCredit};
@@ -18,14 +16,19 @@ use crate::shared::cost;
 /// Number of messages that are handed to the endpoint's task together.
 const RUN: usize = 256;
 
-/// Sends messages, reads the state of the association and changes it. Clones are handles of the same
-/// association.
+/// Sends messages, and ends the association. Clones are handles of the same association;
+/// [`Self::control`] is the one that reads its state and changes it.
 #[derive(Clone, Debug)]
 pub struct SendHalf {
-    pub(crate) link: Arc<EndpointLink>,
+    pub(super) control: AssociationControl,
 }
 
 impl SendHalf {
+    /// Returns a handle that reads the state of the association and changes it.
+    pub fn control(&self) -> &AssociationControl {
+        &self.control
+    }
+
     /// Sends a message: waits until there is room in the send queue, then queues it as a whole. A later
     /// [`Self::shutdown`], also of another handle, delivers queued messages first.
     /// [`Event::SendFailed`](crate::Event::SendFailed) reports messages that are not delivered because the peer shuts down
@@ -51,9 +54,9 @@ impl SendHalf {
     ) -> Result<(), SendError> {
         let data = data.into();
         self.check(&data, &options)?;
-        let shared = &self.link.shared;
+        let shared = &self.control.link.shared;
         let taken = shared.send_credit.take(cost(data.len())).await;
-        let permit = taken.map_err(|_| self.link.refusal())?;
+        let permit = taken.map_err(|_| self.control.link.refusal())?;
         if options.path.is_none() && shared.fragments {
             return self.queue(data, options, permit, None);
         }
@@ -61,7 +64,7 @@ impl SendHalf {
         self.queue(data, options, permit, Some(answer))?;
         match answered.await {
             Ok(Err(carrick_proto::SendError::UnknownAssociation)) | Err(_) => {
-                Err(self.link.refusal())
+                Err(self.control.link.refusal())
             }
             Ok(taken) => Ok(taken?),
         }
@@ -79,11 +82,11 @@ impl SendHalf {
     ) -> Result<(), TrySendError> {
         let data = data.into();
         self.check(&data, &options)?;
-        let shared = &self.link.shared;
+        let shared = &self.control.link.shared;
         match shared.send_credit.try_take(cost(data.len())) {
             Ok(permit) => Ok(self.queue(data, options, permit, None)?),
             Err(NoCredit::Full) => Err(TrySendError::Full(data)),
-            Err(NoCredit::Closed) => Err(self.link.refusal().into()),
+            Err(NoCredit::Closed) => Err(self.control.link.refusal().into()),
         }
     }
 
@@ -100,7 +103,7 @@ impl SendHalf {
         &self,
         messages: &mut VecDeque<(Bytes, SendOptions)>,
     ) -> Result<(), SendError> {
-        let credit = &self.link.shared.send_credit;
+        let credit = &self.control.link.shared.send_credit;
         while let Some((first, options)) = messages.front() {
             self.check(first, options)?;
             // Half of the queue at most, so that the task has work while the sender waits for room.
@@ -113,7 +116,7 @@ impl SendHalf {
                 (total, count) = (with, count + 1);
             }
             let taken = credit.take(total).await;
-            let mut permit = taken.map_err(|_| self.link.refusal())?;
+            let mut permit = taken.map_err(|_| self.control.link.refusal())?;
             let run = messages.drain(..count).map(|(data, options)| {
                 let permit = permit.split(cost(data.len()));
                 OutgoingMessage {
@@ -124,15 +127,15 @@ impl SendHalf {
                 }
             });
             let run = run.collect();
-            let command = Command::SendMany(self.link.id, run);
-            let queued = self.link.commands.send(command);
+            let command = Command::SendMany(self.control.link.id, run);
+            let queued = self.control.link.commands.send(command);
             queued.map_err(|_| SendError::EndpointClosed)?;
         }
         Ok(())
     }
 
     fn check(&self, data: &Bytes, options: &SendOptions) -> Result<(), SendError> {
-        let shared = &self.link.shared;
+        let shared = &self.control.link.shared;
         if let Some(reason) = shared.end() {
             return Err(SendError::Ended(reason.clone()));
         }
@@ -162,9 +165,10 @@ impl SendHalf {
             permit,
             answer,
         };
-        self.link
+        self.control
+            .link
             .commands
-            .send(Command::Send(self.link.id, message))
+            .send(Command::Send(self.control.link.id, message))
             .map_err(|_| SendError::EndpointClosed)
     }
 
@@ -180,9 +184,11 @@ impl SendHalf {
     /// The association ended, not by a shutdown.
     pub async fn flushed(&self) -> Result<(), OperationError> {
         let (answer, answered) = oneshot::channel();
-        self.link.command(Command::Flush(self.link.id, answer));
+        self.control
+            .link
+            .command(Command::Flush(self.control.link.id, answer));
         let flushed = answered.await.map_err(|_| OperationError::EndpointClosed)?;
-        match flushed.map_err(|_| self.link.unknown()) {
+        match flushed.map_err(|_| self.control.link.unknown()) {
             Err(OperationError::Ended(CloseReason::Shutdown)) => Ok(()),
             flushed => flushed,
         }
@@ -198,13 +204,15 @@ impl SendHalf {
     /// The association ended, not by a shutdown.
     pub async fn shutdown(&self) -> Result<(), OperationError> {
         if self.close_reason().is_none() {
-            self.link.shared.refuse_messages();
+            self.control.link.shared.refuse_messages();
             let (answer, answered) = oneshot::channel();
-            self.link.command(Command::Shutdown(self.link.id, answer));
+            self.control
+                .link
+                .command(Command::Shutdown(self.control.link.id, answer));
             // Without an answer the association ended before the task received the command.
             let _ = answered.await;
         }
-        match self.link.unknown() {
+        match self.control.link.unknown() {
             OperationError::Ended(CloseReason::Shutdown) => Ok(()),
             error => Err(error),
         }
@@ -216,56 +224,31 @@ impl SendHalf {
     /// Any number of tasks may wait, each with a handle ([`Association::sender`](crate::Association::sender)); a handle that waits
     /// keeps the association. Cancel-safe.
     pub async fn closed(&self) -> CloseReason {
-        self.link.closed().await
+        self.control.link.closed().await
     }
 
     /// Returns the number of messages that [`Self::send`] accepted and the peer did not acknowledge, as
     /// [`AssociationEnd::undelivered`](crate::AssociationEnd::undelivered) counts them. Final when the association has ended.
     pub fn undelivered(&self) -> u64 {
-        self.link.shared.undelivered.load(Ordering::Acquire).into()
+        self.control
+            .link
+            .shared
+            .undelivered
+            .load(Ordering::Acquire)
+            .into()
     }
 
     /// Returns why the association has ended; `None` until then.
     pub fn close_reason(&self) -> Option<CloseReason> {
-        self.link.shared.end().cloned()
+        self.control.link.shared.end().cloned()
     }
 
     /// Aborts the association: sends an ABORT with the first 1024 bytes of the reason (RFC 9260 section
     /// 9.1). Messages that have not been delivered are lost.
     pub fn abort(&self, reason: &[u8]) {
         let reason = Bytes::copy_from_slice(reason);
-        self.link.command(Command::Abort(self.link.id, reason));
-    }
-
-    /// Returns the peer's addresses at the set-up, one for each path.
-    pub fn peer_addresses(&self) -> &[IpAddr] {
-        &self.link.shared.peer_addresses
-    }
-
-    /// Returns the fingerprint of the certificate with which the peer's DTLS session was set up; `None`
-    /// without DTLS, and where no certificate was requested because any peer is trusted.
-    #[cfg(feature = "dtls")]
-    pub fn peer_fingerprint(&self) -> Option<carrick_dtls::Fingerprint> {
-        self.link.shared.fingerprint
-    }
-
-    /// Returns the peer's SCTP port.
-    pub fn peer_port(&self) -> u16 {
-        self.link.shared.peer_port
-    }
-
-    /// Returns the number of streams to send on; their identifiers start at 0.
-    pub fn outbound_streams(&self) -> u16 {
-        self.link.shared.outbound_streams.load(Ordering::Acquire)
-    }
-
-    /// Returns the number of streams that the peer may send on.
-    pub fn inbound_streams(&self) -> u16 {
-        self.link.shared.inbound_streams.load(Ordering::Acquire)
-    }
-
-    /// Returns the extensions that both sides offered.
-    pub fn extensions(&self) -> Extensions {
-        self.link.shared.extensions
+        self.control
+            .link
+            .command(Command::Abort(self.control.link.id, reason));
     }
 }

@@ -2,10 +2,10 @@
 
 use carrick_proto::{StreamId, StreamScheduler};
 
-use super::SendHalf;
+use super::AssociationControl;
 use crate::error::OperationError;
 
-impl SendHalf {
+impl AssociationControl {
     /// Sets the stream scheduler, at first [`StreamConfig::scheduler`](crate::StreamConfig::scheduler)
     /// (`SCTP_STREAM_SCHEDULER`, RFC 8260 section 4.3.2). Messages that wait in front of the send
     /// buffer ([`Config::send_queue`](crate::Config::send_queue)) are not ordered by it.

@@ -132,7 +132,7 @@ fn config(transport: Transport, address: IpAddr) -> Config {
 /// Returns the statistics when no packet is in flight any more.
 async fn settled(association: &Association) -> AssociationStats {
     loop {
-        let stats = association.stats().await.unwrap();
+        let stats = association.control().stats().await.unwrap();
         if stats.send_buffer_bytes == 0 {
             return stats;
         }

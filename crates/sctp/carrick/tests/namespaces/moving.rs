@@ -24,6 +24,7 @@ pub(crate) fn run(transport: Transport) {
             let association = endpoint.accept().await.unwrap().accept();
             assert!(
                 association
+                    .control()
                     .stats()
                     .await
                     .unwrap()
@@ -91,7 +92,7 @@ async fn send(association: Association, network: &Network) {
         }
         send_one(&association, number, &pattern).await;
     }
-    let stats = association.stats().await.unwrap();
+    let stats = association.control().stats().await.unwrap();
     assert_eq!(stats.authentication.forged_packets, 0);
     association.shutdown().await.unwrap();
 }

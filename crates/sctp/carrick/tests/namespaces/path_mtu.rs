@@ -77,10 +77,17 @@ pub(crate) fn narrowed(transport: Transport, v6: bool, silent: bool) {
                 }
                 send_one(&association, number, &pattern).await;
             }
-            while association.stats().await.unwrap().send_buffer_bytes > 0 {
+            while association
+                .control()
+                .stats()
+                .await
+                .unwrap()
+                .send_buffer_bytes
+                > 0
+            {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            let path = &association.paths().await.unwrap()[0];
+            let path = &association.control().paths().await.unwrap()[0];
             let icmp = endpoint.stats().await.unwrap().protocol.icmp_accepted - before;
             eprintln!("MTU {}, {icmp} ICMP messages from the router", path.mtu);
             assert!(path.mtu <= NARROW as usize, "{path:?}");
@@ -131,7 +138,7 @@ async fn connect(transport: Transport, near: IpAddr, far: IpAddr) -> (Endpoint, 
 /// Returns the path when the search is complete.
 async fn searched(association: &Association) -> PathStats {
     loop {
-        let mut paths = association.paths().await.unwrap();
+        let mut paths = association.control().paths().await.unwrap();
         if paths[0].mtu_discovery == Some(PathMtuState::SearchComplete) {
             return paths.swap_remove(0);
         }

@@ -74,7 +74,7 @@ async fn send(mut association: Association, network: &Network) {
 /// Waits until the path to the second address of the far host has this source.
 async fn source_is(association: &Association, events: &mut Events, source: IpAddr) {
     loop {
-        let paths = association.paths().await.unwrap();
+        let paths = association.control().paths().await.unwrap();
         let path = paths.iter().find(|p| p.remote == address(Side::Far, 1));
         if path.is_some_and(|p| p.local == Some(source)) {
             return;

@@ -71,7 +71,7 @@ pub(crate) fn run(plan: &TransferPlan) {
                     .connect_with((&peers, PORT), options)
                     .await
                     .unwrap();
-                let ways = association.paths().await.unwrap();
+                let ways = association.control().paths().await.unwrap();
                 let ways: Vec<_> = ways.iter().map(|p| (p.remote, p.encapsulation)).collect();
                 assert_eq!(ways, [(peers[0], Some(port)), (peers[1], None)]);
                 association
@@ -139,7 +139,7 @@ fn bind_side(transport: Transport, side: Side, port: u16) -> Endpoint {
 /// Sends all messages; the first path fails with the second quarter, the second with the last.
 async fn send(mut association: Association, messages: usize, network: &Network) {
     let mut events = association.take_events().unwrap();
-    let paths = association.paths().await.unwrap();
+    let paths = association.control().paths().await.unwrap();
     // An address given by the user is confirmed already.
     if !paths.get(1).is_some_and(|p| p.status.confirmed) {
         wait_for(&mut events, &Event::PathConfirmed(PathId(1))).await;
@@ -149,7 +149,7 @@ async fn send(mut association: Association, messages: usize, network: &Network) 
     // The link fails once at the sending host and once at the receiving one.
     for (path, side) in [(0, Side::Near), (1, Side::Far)] {
         let id = PathId(path as u8);
-        association.set_primary(id).await.unwrap();
+        association.control().set_primary(id).await.unwrap();
         for number in quarters.next().unwrap() {
             send_one(&association, number, &pattern).await;
         }

@@ -89,7 +89,10 @@ async fn serve(
     let association = endpoint.accept().await.unwrap().accept();
     let watched = association.sender();
     let watch = tokio::spawn(async move {
-        while let (Ok(paths), Ok(stats)) = (watched.paths().await, watched.stats().await) {
+        while let (Ok(paths), Ok(stats)) = (
+            watched.control().paths().await,
+            watched.control().stats().await,
+        ) {
             seen.lock().unwrap().note(number, &paths, &stats);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -16,12 +16,12 @@ const OTHER_TWO: [&str; 2] = ["127.0.0.3", "127.0.0.4"];
 async fn each_end_knows_all_addresses_of_the_other() {
     let (client, server) = (endpoint(&TWO), endpoint(&OTHER_TWO));
     let (a, b) = associate(&client, &server, &OTHER_TWO[..1]).await;
-    assert_eq!(a.peer_addresses(), OTHER_TWO.map(ip));
-    let mut seen = b.peer_addresses().to_vec();
+    assert_eq!(a.control().peer_addresses(), OTHER_TWO.map(ip));
+    let mut seen = b.control().peer_addresses().to_vec();
     seen.sort();
     assert_eq!(seen, TWO.map(ip));
     assert_eq!(
-        (a.peer_port(), b.peer_port()),
+        (a.control().peer_port(), b.control().peer_port()),
         (server.port(), client.port())
     );
     assert_eq!(client.local_addresses().await.unwrap(), TWO.map(ip));
@@ -76,7 +76,7 @@ async fn a_failed_path_is_left_and_reported() {
     })
     .await;
     assert_eq!(failed, carrick::PathId(0));
-    let paths = a.paths().await.unwrap();
+    let paths = a.control().paths().await.unwrap();
     assert!(!paths[0].status.active && paths[1].status.active);
 }
 
@@ -92,15 +92,15 @@ async fn data_goes_to_the_path_that_is_made_primary() {
         {}
     })
     .await;
-    a.set_primary(carrick::PathId(1)).await.unwrap();
-    let before = a.paths().await.unwrap();
+    a.control().set_primary(carrick::PathId(1)).await.unwrap();
+    let before = a.control().paths().await.unwrap();
     a.send(content(1, 100_000), on(0)).await.unwrap();
     soon("message", b.recv()).await.unwrap();
-    let after = a.paths().await.unwrap();
+    let after = a.control().paths().await.unwrap();
     let sent = |i: usize| after[i].bytes_sent - before[i].bytes_sent;
     assert!(sent(1) > 100_000, "{}", sent(1));
     assert!(sent(0) < 1000, "{}", sent(0));
-    assert!(a.set_primary(carrick::PathId(9)).await.is_err());
+    assert!(a.control().set_primary(carrick::PathId(9)).await.is_err());
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn both_families_share_an_association() {
     let both = ["127.0.0.1", "::1"];
     let (client, server) = (endpoint(&both), endpoint(&both));
     let (mut a, _b) = associate(&client, &server, &["::1"]).await;
-    let mut seen = a.peer_addresses().to_vec();
+    let mut seen = a.control().peer_addresses().to_vec();
     seen.sort();
     assert_eq!(seen, both.map(ip));
     soon("confirmation", async {
@@ -283,26 +283,57 @@ async fn failure_thresholds_are_read_and_set() {
     let (a, _b) = associate(&client, &server, &OTHER_TWO[..1]).await;
     let control = a.sender();
     let first = Some(carrick::PathId(0));
-    let before = control.path_thresholds(first).await.unwrap();
+    let before = control.control().path_thresholds(first).await.unwrap();
     assert_eq!(before.potentially_failed_max_retrans, Some(0));
     let quick = carrick::PathThresholds {
         primary_switchover_max_retrans: Some(0),
         ..before
     };
-    control.set_path_thresholds(first, quick).await.unwrap();
-    assert_eq!(control.path_thresholds(first).await.unwrap(), quick);
-    assert_eq!(control.path_thresholds(None).await.unwrap(), before);
-    control.set_path_thresholds(None, quick).await.unwrap();
-    assert_eq!(control.path_thresholds(None).await.unwrap(), quick);
+    control
+        .control()
+        .set_path_thresholds(first, quick)
+        .await
+        .unwrap();
+    assert_eq!(
+        control.control().path_thresholds(first).await.unwrap(),
+        quick
+    );
+    assert_eq!(
+        control.control().path_thresholds(None).await.unwrap(),
+        before
+    );
+    control
+        .control()
+        .set_path_thresholds(None, quick)
+        .await
+        .unwrap();
+    assert_eq!(
+        control.control().path_thresholds(None).await.unwrap(),
+        quick
+    );
     let wrong = carrick::PathThresholds {
         potentially_failed_max_retrans: Some(3),
         ..quick
     };
-    assert!(control.set_path_thresholds(None, wrong).await.is_err());
+    assert!(
+        control
+            .control()
+            .set_path_thresholds(None, wrong)
+            .await
+            .is_err()
+    );
     let unknown = Some(carrick::PathId(9));
-    assert!(control.path_thresholds(unknown).await.is_err());
-    control.set_expose_potentially_failed(false).await.unwrap();
-    assert!(!a.paths().await.unwrap()[0].status.potentially_failed);
+    assert!(control.control().path_thresholds(unknown).await.is_err());
+    control
+        .control()
+        .set_expose_potentially_failed(false)
+        .await
+        .unwrap();
+    assert!(
+        !a.control().paths().await.unwrap()[0]
+            .status
+            .potentially_failed
+    );
 }
 
 /// RFC 6951, section 6.1
@@ -313,12 +344,18 @@ async fn the_udp_port_of_an_accepted_peer_is_set() {
     soon("message", a.recv()).await.unwrap().unwrap();
     soon("acknowledgement", b.flushed()).await.unwrap();
     let (path, way) = (PathId(0), client.encapsulation_port());
-    assert_eq!(b.paths().await.unwrap()[0].encapsulation, way);
+    assert_eq!(b.control().paths().await.unwrap()[0].encapsulation, way);
     let other = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let port = other.local_addr().unwrap().port();
     let half = b.sender();
-    half.set_encapsulation(path, Some(port)).await.unwrap();
-    assert_eq!(b.paths().await.unwrap()[0].encapsulation, Some(port));
+    half.control()
+        .set_encapsulation(path, Some(port))
+        .await
+        .unwrap();
+    assert_eq!(
+        b.control().paths().await.unwrap()[0].encapsulation,
+        Some(port)
+    );
     b.send("elsewhere", on(0)).await.unwrap();
     let mut packet = [0; 2000];
     let length = soon("packet", other.recv(&mut packet)).await.unwrap();
@@ -327,17 +364,19 @@ async fn the_udp_port_of_an_accepted_peer_is_set() {
     a.send("here", on(0)).await.unwrap();
     let message = soon("message", a.recv()).await.unwrap().unwrap();
     assert_eq!(message.payload.into_bytes(), "elsewhere");
-    assert_eq!(b.paths().await.unwrap()[0].encapsulation, way);
+    assert_eq!(b.control().paths().await.unwrap()[0].encapsulation, way);
     assert_eq!(
-        half.set_encapsulation(path, Some(0)).await,
+        half.control().set_encapsulation(path, Some(0)).await,
         Err(OperationError::InvalidPort)
     );
     assert_eq!(
-        half.set_encapsulation(PathId(9), Some(port)).await,
+        half.control()
+            .set_encapsulation(PathId(9), Some(port))
+            .await,
         Err(OperationError::UnknownPath)
     );
     assert_eq!(
-        half.set_encapsulation(path, None).await,
+        half.control().set_encapsulation(path, None).await,
         Err(OperationError::NotPlainIp)
     );
 }

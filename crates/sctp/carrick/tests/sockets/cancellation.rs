@@ -110,7 +110,7 @@ async fn a_cancelled_accept_loses_no_association() {
     .await
     .unwrap();
     let accepted = soon("accept", server.accept()).await.unwrap().accept();
-    assert_eq!(accepted.peer_port(), client.port());
+    assert_eq!(accepted.control().peer_port(), client.port());
     drop(a);
 }
 

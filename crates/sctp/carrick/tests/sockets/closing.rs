@@ -77,7 +77,7 @@ async fn close_waits_for_a_failover() {
     let (a, b) = soon("set-up", set_up).await;
     let (a, mut b) = (a.unwrap(), b.unwrap().accept());
     soon("confirmation", async {
-        while (a.paths().await.unwrap().iter()).any(|path| !path.status.confirmed) {
+        while (a.control().paths().await.unwrap().iter()).any(|path| !path.status.confirmed) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
@@ -286,13 +286,13 @@ async fn a_shutdown_outlives_a_restart_of_the_peer() {
     let (cut, a, _b) = over_a_relay(&client, &server).await;
     let port = server.port();
     let udp = server.encapsulation_port().unwrap();
-    let of_relay = a.paths().await.unwrap()[0].encapsulation.unwrap();
+    let of_relay = a.control().paths().await.unwrap()[0].encapsulation.unwrap();
     cut.cut();
     a.send("lost", on(0)).await.unwrap();
     let ending = a.sender();
     let ending = tokio::spawn(async move { ending.shutdown().await });
     soon("shutdown of the peer's process", async {
-        while a.stats().await.unwrap().state != carrick::StateName::ShutdownPending {
+        while a.control().stats().await.unwrap().state != carrick::StateName::ShutdownPending {
             tokio::task::yield_now().await;
         }
         let report = server.close_within(Duration::ZERO).await;

@@ -168,10 +168,17 @@ async fn a_server_identifies_peers_by_fingerprint() {
             server_end.accept()
         );
         let (a, b) = (a.unwrap(), b.unwrap().accept());
-        assert_eq!(a.peer_fingerprint(), Some(server.fingerprint()));
-        assert_eq!(b.peer_fingerprint(), Some(clients[who].fingerprint()));
-        assert_eq!(b.peer_fingerprint() == Some(liked), who == 0);
-        let refused = b.sender().set_encapsulation(PathId(0), Some(9)).await;
+        assert_eq!(a.control().peer_fingerprint(), Some(server.fingerprint()));
+        assert_eq!(
+            b.control().peer_fingerprint(),
+            Some(clients[who].fingerprint())
+        );
+        assert_eq!(b.control().peer_fingerprint() == Some(liked), who == 0);
+        let refused = b
+            .sender()
+            .control()
+            .set_encapsulation(PathId(0), Some(9))
+            .await;
         assert_eq!(refused, Err(OperationError::OverDtls));
     }
 }

@@ -117,7 +117,10 @@ async fn an_ecn_mark_reaches_the_association() {
         );
         assert_eq!(seen.wrong, 0, "{seen:?}");
         assert!(seen.ecnes > 0 && seen.cwrs > 0, "{seen:?}");
-        let (ours, theirs) = (a.stats().await.unwrap(), b.stats().await.unwrap());
+        let (ours, theirs) = (
+            a.control().stats().await.unwrap(),
+            b.control().stats().await.unwrap(),
+        );
         assert!(ours.extensions.ecn && theirs.extensions.ecn);
         let (ours, theirs) = (ours.counters, theirs.counters);
         // The few packets that were lost on the way are not received.
@@ -139,7 +142,7 @@ async fn without_ecn_on_one_side_no_packet_is_capable() {
         assert_eq!((seen.capable, seen.wrong), (0, 0), "{seen:?}");
         assert!(seen.other_data > 100, "{seen:?}");
         for end in [a, b] {
-            let stats = end.stats().await.unwrap();
+            let stats = end.control().stats().await.unwrap();
             assert!(!stats.extensions.ecn);
             let counters = stats.counters;
             assert_eq!(counters.congestion_marks_received, 0);

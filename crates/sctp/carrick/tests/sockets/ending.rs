@@ -202,7 +202,15 @@ async fn messages_before_an_abort_are_received() {
         a.send(content(number, 100), on(0)).await.unwrap();
     }
     soon("delivery", async {
-        while b.stats().await.unwrap().counters.data_chunks_received < 10 {
+        while b
+            .control()
+            .stats()
+            .await
+            .unwrap()
+            .counters
+            .data_chunks_received
+            < 10
+        {
             tokio::task::yield_now().await;
         }
     })

@@ -39,7 +39,7 @@ async fn flushed_waits_until_all_is_acknowledged() {
     assert!(is_pending(a.flushed()).await, "not acknowledged");
     silent.store(false, Ordering::SeqCst);
     soon("acknowledgement", a.flushed()).await.unwrap();
-    let stats = a.stats().await.unwrap();
+    let stats = a.control().stats().await.unwrap();
     assert_eq!((stats.outstanding_chunks, stats.send_buffer_bytes), (0, 0));
 }
 
@@ -61,7 +61,7 @@ async fn flushed_waits_for_the_send_queue() {
     });
     let (flushed, ()) = tokio::join!(soon("all", sender.flushed()), reader);
     flushed.unwrap();
-    let stats = a.stats().await.unwrap();
+    let stats = a.control().stats().await.unwrap();
     assert_eq!((stats.outstanding_chunks, stats.queued_messages), (0, 0));
 }
 
@@ -105,9 +105,15 @@ async fn keys_change_when_all_is_acknowledged() {
         // The peer deletes the old key at once: no packet with it may be in flight.
         for end in [&b, &a] {
             let end = end.sender();
-            end.add_key(key(number)).await.unwrap();
-            end.activate_key(SharedKeyId(number)).await.unwrap();
-            end.delete_key(SharedKeyId(number - 1)).await.unwrap();
+            end.control().add_key(key(number)).await.unwrap();
+            end.control()
+                .activate_key(SharedKeyId(number))
+                .await
+                .unwrap();
+            end.control()
+                .delete_key(SharedKeyId(number - 1))
+                .await
+                .unwrap();
         }
         for n in 0..50 {
             let message = soon("message", b.recv()).await.unwrap().unwrap();
@@ -115,8 +121,14 @@ async fn keys_change_when_all_is_acknowledged() {
         }
     }
     // Only what T3-rtx repeated while its SACK was on the way may arrive after its key is deleted.
-    let dropped = b.stats().await.unwrap().authentication;
-    let repeated = a.stats().await.unwrap().counters.timeout_retransmissions;
+    let dropped = b.control().stats().await.unwrap().authentication;
+    let repeated = a
+        .control()
+        .stats()
+        .await
+        .unwrap()
+        .counters
+        .timeout_retransmissions;
     assert!(dropped.unknown_keys <= repeated, "{dropped:?}, {repeated}");
     assert_eq!(dropped.forged_packets, 0);
 }

@@ -43,8 +43,8 @@ async fn a_key_is_replaced_during_a_transfer() {
     a.send("with the first key", on(0)).await.unwrap();
     soon("message", b.recv()).await.unwrap().unwrap();
     // Packets with a key that the peer lacks are discarded until the peer has it.
-    a.add_key(key(2)).await.unwrap();
-    a.activate_key(SharedKeyId(2)).await.unwrap();
+    a.control().add_key(key(2)).await.unwrap();
+    a.control().activate_key(SharedKeyId(2)).await.unwrap();
     a.send("with the second key", on(0)).await.unwrap();
     let unknown = Notification::Event(Event::Authentication(AuthenticationEvent::UnknownKey(
         SharedKeyId(2),
@@ -52,18 +52,18 @@ async fn a_key_is_replaced_during_a_transfer() {
     while soon("event", events.next()).await != Some(unknown.clone()) {}
     let early = tokio::time::timeout(Duration::from_millis(50), b.recv()).await;
     assert!(early.is_err(), "{early:?}");
-    b.add_key(key(2)).await.unwrap();
+    b.control().add_key(key(2)).await.unwrap();
     let message = soon("message", b.recv()).await.unwrap().unwrap();
     assert_eq!(message.payload.into_bytes(), "with the second key");
     let in_use = OperationError::Key(KeyError::Active);
-    assert_eq!(a.delete_key(SharedKeyId(2)).await, Err(in_use));
-    a.deactivate_key(SharedKeyId(1)).await.unwrap();
-    a.delete_key(SharedKeyId(1)).await.unwrap();
+    assert_eq!(a.control().delete_key(SharedKeyId(2)).await, Err(in_use));
+    a.control().deactivate_key(SharedKeyId(1)).await.unwrap();
+    a.control().delete_key(SharedKeyId(1)).await.unwrap();
     let gone = OperationError::Key(KeyError::UnknownKey);
-    assert_eq!(a.activate_key(SharedKeyId(1)).await, Err(gone));
+    assert_eq!(a.control().activate_key(SharedKeyId(1)).await, Err(gone));
     soon("shutdown", a.shutdown()).await.unwrap();
     assert!(matches!(
-        a.add_key(key(3)).await,
+        a.control().add_key(key(3)).await,
         Err(OperationError::Ended(carrick::CloseReason::Shutdown))
     ));
 }
@@ -73,5 +73,5 @@ async fn a_key_is_replaced_during_a_transfer() {
 async fn keys_require_authentication() {
     let (_client, _server, a, _b) = pair().await;
     let refused = OperationError::Key(KeyError::NotInForce);
-    assert_eq!(a.add_key(key(1)).await, Err(refused));
+    assert_eq!(a.control().add_key(key(1)).await, Err(refused));
 }

@@ -35,7 +35,7 @@ async fn all_public_types_can_be_named() {
     a.send("named", on(0)).await.unwrap();
     let message = soon("message", b.recv()).await.unwrap().unwrap();
     assert_eq!(number(&message), None, "DATA has no MID");
-    let counted = Counted::from(b.stats().await.unwrap());
+    let counted = Counted::from(b.control().stats().await.unwrap());
     assert_eq!(counted.all.messages_delivered, 1);
     assert_eq!(counted.authentication, AuthenticationCounters::default());
     let refused: Result<(), SendError> = a.send("", on(0)).await;

@@ -169,9 +169,9 @@ async fn a_listener_accepts_udp_and_plain_ip() {
         soon("sending", a.send("hello", on(0))).await.unwrap();
         let message = soon("receiving", b.recv()).await.unwrap().unwrap();
         assert!(message.payload == b"hello"[..]);
-        assert_eq!(a.paths().await.unwrap()[0].encapsulation, way);
+        assert_eq!(a.control().paths().await.unwrap()[0].encapsulation, way);
         let back = way.and(client.encapsulation_port());
-        assert_eq!(b.paths().await.unwrap()[0].encapsulation, back);
+        assert_eq!(b.control().paths().await.unwrap()[0].encapsulation, back);
     }
     let only = Endpoint::bind(udp()).unwrap();
     let refused = only

@@ -82,12 +82,14 @@ fn with_checksum(mut packet: Vec<u8>) -> Vec<u8> {
 /// Installs the key on both sides, activates it on both, then refuses all other packets.
 async fn use_key(ends: [&Association; 2], id: u8) {
     for end in ends {
-        end.with_protection(move |toy: &mut Toy| toy.install(id, [id; 32]))
+        end.control()
+            .with_protection(move |toy: &mut Toy| toy.install(id, [id; 32]))
             .await
             .unwrap();
     }
     for end in ends {
-        end.with_protection(move |toy: &mut Toy| toy.send_with(id))
+        end.control()
+            .with_protection(move |toy: &mut Toy| toy.send_with(id))
             .await
             .unwrap();
     }
@@ -109,7 +111,7 @@ async fn transfer(from: &Association, to: &mut Association) {
 }
 
 async fn stats(end: &Association) -> ProtectionStats {
-    let stats = end.stats().await.unwrap();
+    let stats = end.control().stats().await.unwrap();
     stats.protection.expect("in force")
 }
 
@@ -126,14 +128,14 @@ async fn chunks_are_sealed_with_keys_set_at_run_time() {
     use_key([&a, &b], 1).await;
     // Packets in flight in the clear still arrive.
     soon("quiet", async {
-        while a.stats().await.unwrap().outstanding_bytes > 0 {
+        while a.control().stats().await.unwrap().outstanding_bytes > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
     .await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     for end in [&a, &b] {
-        end.with_protection(Toy::lock).await.unwrap();
+        end.control().with_protection(Toy::lock).await.unwrap();
     }
     way.take();
     transfer(&a, &mut b).await;
@@ -141,7 +143,8 @@ async fn chunks_are_sealed_with_keys_set_at_run_time() {
     use_key([&a, &b], 2).await;
     transfer(&a, &mut b).await;
     for end in [&a, &b] {
-        end.with_protection(|toy: &mut Toy| toy.remove(1))
+        end.control()
+            .with_protection(|toy: &mut Toy| toy.remove(1))
             .await
             .unwrap();
     }
@@ -180,7 +183,7 @@ async fn chunks_are_sealed_with_keys_set_at_run_time() {
         assert_eq!(packet[COMMON_HEADER], SEALED.0, "only the protected chunk");
         assert!(!packet.windows(16).any(|w| w == &clear[..16]));
     }
-    let ended = a.with_protection(Toy::lock).await;
+    let ended = a.control().with_protection(Toy::lock).await;
     assert_eq!(ended, Err(OperationError::Ended(CloseReason::Shutdown)));
 }
 
@@ -188,7 +191,7 @@ async fn chunks_are_sealed_with_keys_set_at_run_time() {
 async fn without_a_key_no_packet_is_sent_or_accepted() {
     let (client, server) = (endpoint(Offer::new()), endpoint(Offer::new()));
     let (a, b) = associate(&client, &server, &[LOOPBACK]).await;
-    b.with_protection(Toy::lock).await.unwrap();
+    b.control().with_protection(Toy::lock).await.unwrap();
     a.send("in the clear", on(0)).await.unwrap();
     soon("refusal", async {
         while stats(&b).await.refused_clear == 0 {
@@ -196,7 +199,8 @@ async fn without_a_key_no_packet_is_sent_or_accepted() {
         }
     })
     .await;
-    a.with_protection(|toy: &mut Toy| toy.send_with(9))
+    a.control()
+        .with_protection(|toy: &mut Toy| toy.send_with(9))
         .await
         .unwrap();
     soon("hold", async {
@@ -205,7 +209,15 @@ async fn without_a_key_no_packet_is_sent_or_accepted() {
         }
     })
     .await;
-    assert_eq!(b.stats().await.unwrap().counters.data_chunks_received, 0);
+    assert_eq!(
+        b.control()
+            .stats()
+            .await
+            .unwrap()
+            .counters
+            .data_chunks_received,
+        0
+    );
 }
 
 #[tokio::test]
@@ -221,8 +233,8 @@ async fn a_peer_without_protection_gets_clear_packets() {
     ] {
         let server = Endpoint::bind(lacking).unwrap();
         let (a, mut b) = associate(&client, &server, &[LOOPBACK]).await;
-        assert_eq!(a.stats().await.unwrap().protection, None);
-        let refused = a.with_protection(Toy::lock).await;
+        assert_eq!(a.control().stats().await.unwrap().protection, None);
+        let refused = a.control().with_protection(Toy::lock).await;
         assert_eq!(refused, Err(OperationError::NoProtection));
         transfer(&a, &mut b).await;
     }
@@ -264,9 +276,13 @@ impl ChunkProtection for Other {
 async fn access_requires_the_type_of_the_protection() {
     let (client, server) = (endpoint(Offer::new()), endpoint(Offer::new()));
     let (a, _b) = associate(&client, &server, &[LOOPBACK]).await;
-    let error = a.with_protection(|_: &mut Other| ()).await.unwrap_err();
+    let error = a
+        .control()
+        .with_protection(|_: &mut Other| ())
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("Other"), "{error}");
     let (_client, _server, plain, _) = pair().await;
-    let none = plain.with_protection(|_: &mut Other| ()).await;
+    let none = plain.control().with_protection(|_: &mut Other| ()).await;
     assert_eq!(none, Err(OperationError::NoProtection));
 }

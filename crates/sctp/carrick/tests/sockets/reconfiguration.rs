@@ -33,7 +33,9 @@ async fn streams_are_reset_and_added_on_real_sockets() {
         }
         if round < 2 {
             let streams = [StreamId(1)];
-            let reset = a.reset_streams(StreamDirection::Outgoing, streams);
+            let reset = a
+                .control()
+                .reset_streams(StreamDirection::Outgoing, streams);
             reset.await.unwrap();
             let outcome = wait(&mut events, |event| match event {
                 Event::StreamsReset { outcome, .. } => Some(*outcome),
@@ -43,8 +45,8 @@ async fn streams_are_reset_and_added_on_real_sockets() {
         }
     }
     assert_eq!(numbers, [0, 1, 0, 1, 0, 1]);
-    let before = a.outbound_streams();
-    a.add_streams(2, 0).await.unwrap();
+    let before = a.control().outbound_streams();
+    a.control().add_streams(2, 0).await.unwrap();
     let total = wait(&mut events, |event| match event {
         Event::StreamsChanged {
             outbound_streams, ..
@@ -52,18 +54,18 @@ async fn streams_are_reset_and_added_on_real_sockets() {
         _ => None,
     });
     assert_eq!(total.await, before + 2);
-    assert_eq!(a.outbound_streams(), before + 2);
+    assert_eq!(a.control().outbound_streams(), before + 2);
     let options = SendOptions::on_stream(before + 1);
     a.send("on a new stream", options).await.unwrap();
     let message = soon("message", b.recv()).await.unwrap().unwrap();
     assert_eq!(message.stream, StreamId(before + 1));
-    a.reset_association().await.unwrap();
+    a.control().reset_association().await.unwrap();
     let outcome = wait(&mut events, |event| match event {
         Event::AssociationReset { outcome, .. } => Some(*outcome),
         _ => None,
     });
     assert_eq!(outcome.await, ReconfigOutcome::Performed);
-    let refused = a.reset_association().await;
+    let refused = a.control().reset_association().await;
     let too_soon = OperationError::Reconfig(ReconfigError::TooSoon);
     assert_eq!(refused, Err(too_soon));
     a.send("after it", SendOptions::on_stream(1)).await.unwrap();

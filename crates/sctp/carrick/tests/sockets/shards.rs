@@ -350,7 +350,7 @@ async fn parameters_and_limits_are_those_of_all_shards() {
     for _ in 0..5 {
         let client = endpoint(&[SERVER]);
         let (a, b) = associate(&client, &server, &[SERVER]).await;
-        assert_eq!(b.outbound_streams(), 3);
+        assert_eq!(b.control().outbound_streams(), 3);
         pairs.push((client, a, b));
     }
     let more = endpoint(&[SERVER]);

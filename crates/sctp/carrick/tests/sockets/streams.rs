@@ -28,7 +28,7 @@ async fn interleaving_pair() -> (Endpoint, Endpoint, Association, Association) {
 #[tokio::test]
 async fn messages_of_several_streams_are_interleaved() {
     let (_client, _server, a, mut b) = interleaving_pair().await;
-    assert!(a.stats().await.unwrap().extensions.interleaving);
+    assert!(a.control().stats().await.unwrap().extensions.interleaving);
     let sender = a.sender();
     let sending = tokio::spawn(async move {
         for number in 0..20 {
@@ -53,11 +53,14 @@ async fn messages_of_several_streams_are_interleaved() {
 async fn scheduler_and_values_are_set_at_run_time() {
     let (_client, _server, a, mut b) = pair().await;
     for scheduler in StreamScheduler::ALL {
-        a.set_scheduler(scheduler).await.unwrap();
-        assert_eq!(a.scheduler().await, Ok(scheduler));
+        a.control().set_scheduler(scheduler).await.unwrap();
+        assert_eq!(a.control().scheduler().await, Ok(scheduler));
         for stream in 0..3 {
-            a.set_stream_value(stream, 7 * stream).await.unwrap();
-            assert_eq!(a.stream_value(stream).await, Ok(7 * stream));
+            a.control()
+                .set_stream_value(stream, 7 * stream)
+                .await
+                .unwrap();
+            assert_eq!(a.control().stream_value(stream).await, Ok(7 * stream));
             a.send(content(1, 3000), on(stream)).await.unwrap();
         }
         for _ in 0..3 {
@@ -65,17 +68,27 @@ async fn scheduler_and_values_are_set_at_run_time() {
             assert_eq!(message.payload.len(), 3000, "{scheduler:?}");
         }
     }
-    let refused = a.set_stream_value(a.outbound_streams(), 1).await;
+    let refused = a
+        .control()
+        .set_stream_value(a.control().outbound_streams(), 1)
+        .await;
     let refused = refused.unwrap_err();
     assert!(
         matches!(refused, OperationError::InvalidStream),
         "{refused:?}"
     );
-    let unknown = a.stream_value(a.outbound_streams()).await;
+    let unknown = a
+        .control()
+        .stream_value(a.control().outbound_streams())
+        .await;
     assert_eq!(unknown, Err(OperationError::InvalidStream));
     a.abort(b"done");
-    let ended = a.sender().set_scheduler(StreamScheduler::FirstCome).await;
+    let ended = a
+        .sender()
+        .control()
+        .set_scheduler(StreamScheduler::FirstCome)
+        .await;
     assert!(matches!(ended, Err(OperationError::Ended(_))), "{ended:?}");
-    let ended = a.scheduler().await;
+    let ended = a.control().scheduler().await;
     assert!(matches!(ended, Err(OperationError::Ended(_))), "{ended:?}");
 }

@@ -140,7 +140,7 @@ async fn a_message_above_the_memory_limit_comes_in_parts() {
 #[tokio::test]
 async fn invalid_streams_and_sizes_are_refused() {
     let (_client, _server, a, _b) = pair().await;
-    let streams = a.outbound_streams();
+    let streams = a.control().outbound_streams();
     let error = a.send("x", on(streams)).await.unwrap_err();
     assert_eq!(error, SendError::InvalidStream { streams });
     let error = a.send("", on(0)).await.unwrap_err();
@@ -162,12 +162,20 @@ async fn statistics_count_a_transfer() {
     for _ in 0..10 {
         soon("message", b.recv()).await.unwrap();
     }
-    let stats = a.stats().await.unwrap();
+    let stats = a.control().stats().await.unwrap();
     assert_eq!(stats.state, StateName::Established);
     assert_eq!(stats.counters.messages_sent, 10);
     assert_eq!(stats.counters.data_bytes_sent, 1000);
-    assert_eq!(b.stats().await.unwrap().counters.data_bytes_received, 1000);
-    let paths = a.paths().await.unwrap();
+    assert_eq!(
+        b.control()
+            .stats()
+            .await
+            .unwrap()
+            .counters
+            .data_bytes_received,
+        1000
+    );
+    let paths = a.control().paths().await.unwrap();
     assert_eq!(paths.len(), 1);
     assert_eq!(
         (paths[0].remote, paths[0].local),
@@ -181,7 +189,7 @@ async fn statistics_count_a_transfer() {
         assert!(stats.protocol.datagrams_received >= 3);
     }
     soon("shutdown", a.shutdown()).await.unwrap();
-    let error = a.stats().await.unwrap_err();
+    let error = a.control().stats().await.unwrap_err();
     assert!(error.to_string().contains("it was shut down"), "{error}");
 }
 

@@ -43,8 +43,8 @@ impl<L: SocketLayer> Node<L> {
         role: &Role,
         name: Arc<str>,
     ) {
-        let addresses = association.peer_addresses().to_vec();
-        let streams = association.outbound_streams();
+        let addresses = association.control().peer_addresses().to_vec();
+        let streams = association.control().outbound_streams();
         let id = self.open(association, role.clone());
         match *role {
             Role::Link(key) => {
@@ -147,7 +147,7 @@ impl<L: SocketLayer> Node<L> {
             association.role = Role::Closing;
             let sender = &association.open.sender;
             sender.abort(reason.as_bytes());
-            let addresses = sender.peer_addresses().to_vec();
+            let addresses = sender.control().peer_addresses().to_vec();
             self.notify("".into(), EventKind::Refused(addresses, reason.to_owned()));
         }
     }
@@ -235,7 +235,7 @@ impl<L: SocketLayer> Node<L> {
             return peer.await_up(now);
         }
         association.failed_paths.clear();
-        let outbound_streams = association.open.sender.outbound_streams();
+        let outbound_streams = association.open.sender.control().outbound_streams();
         let restarted = SctpNotification::Restarted { outbound_streams };
         let role = association.role.clone();
         if let Some(name) = self.peer_name(&role) {
@@ -275,7 +275,7 @@ impl<L: SocketLayer> Node<L> {
             Some((association, peer))
         });
         known.flat_map(|(association, peer)| {
-            let addresses = association.open.sender.peer_addresses().iter();
+            let addresses = association.open.sender.control().peer_addresses().iter();
             addresses.map(move |address| PeerPath {
                 peer: Arc::clone(&peer),
                 is_asp: matches!(association.role, Role::Asp(_)),
@@ -362,7 +362,7 @@ impl<L: SocketLayer> Node<L> {
                 }
             }
             Role::Unidentified(peer) => {
-                let addresses = association.open.sender.peer_addresses().to_vec();
+                let addresses = association.open.sender.control().peer_addresses().to_vec();
                 let reason = peer.reason().to_owned();
                 self.notify("".into(), EventKind::Refused(addresses, reason));
             }

@@ -310,8 +310,8 @@ impl<L: SocketLayer> Node<L> {
             return;
         };
         association.role = Role::Asp(key);
-        let outbound_streams = association.open.sender.outbound_streams();
-        let addresses = association.open.sender.peer_addresses().to_vec();
+        let outbound_streams = association.open.sender.control().outbound_streams();
+        let addresses = association.open.sender.control().peer_addresses().to_vec();
         let up = SctpNotification::Up { outbound_streams };
         self.gateway.sgp.handle_sctp(now, key, up);
         self.notify(name, EventKind::Connected(addresses));

@@ -153,7 +153,7 @@ async fn packets_of_a_killed_daemon_are_out_of_the_blue() {
     let options = carrick::SendOptions::on_stream(0);
     association.send("is anyone there?", options).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    let stats = association.stats().await.unwrap();
+    let stats = association.control().stats().await.unwrap();
     assert_eq!(stats.state, carrick::StateName::Established);
     drop(other);
     let ended = association.recv().await.unwrap_err();
