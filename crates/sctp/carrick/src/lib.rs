@@ -158,7 +158,7 @@ pub use carrick_proto::{
 pub use carrick_dtls as dtls;
 
 pub use association::{
-    Association, AssociationControl, Events, MessageSink, Notification, RecvHalf,
+    Association, AssociationControl, ByteStream, Events, MessageSink, Notification, RecvHalf,
     SendHalf,
 };
 pub use close_report::{AssociationEnd, CloseReport};

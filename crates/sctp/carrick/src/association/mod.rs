@@ -5,8 +5,10 @@
 //! - `keys`, `reconfiguration`, `streams`: operations of RFC 4895, RFC 6525 and RFC 8260
 //! - `recv`: receiving messages and notifications
 //! - `adapters`: `Stream` and `Sink`
+//! - `byte_stream`: `AsyncRead` and `AsyncWrite`
 
 mod adapters;
+mod byte_stream;
 mod control;
 mod keys;
 mod reconfiguration;
@@ -33,6 +35,7 @@ use crate::error::{
 use crate::lazy::LazyReceiver;
 use crate::shared::SharedState;
 pub use adapters::MessageSink;
+pub use byte_stream::ByteStream;
 pub use control::AssociationControl;
 pub use recv::{Events, RecvHalf};
 pub use send::SendHalf;
@@ -178,6 +181,7 @@ impl Association {
                 end: None,
                 events: Some(events),
                 streamed: false,
+                has_restarted: false,
             },
         }
     }

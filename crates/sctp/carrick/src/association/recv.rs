@@ -26,6 +26,8 @@ pub struct RecvHalf {
     pub(super) events: Option<Events>,
     /// The last item of the `Stream` was returned.
     pub(super) streamed: bool,
+    /// The peer has restarted.
+    pub(super) has_restarted: bool,
 }
 
 /// Receives notifications.
@@ -133,7 +135,10 @@ impl RecvHalf {
     fn take(&mut self, delivery: RecvItem) {
         match delivery {
             RecvItem::Messages(messages) => self.ready = messages.into_iter(),
-            RecvItem::Restarted => self.assembly.clear(&self.link.shared.unread()),
+            RecvItem::Restarted => {
+                self.assembly.clear(&self.link.shared.unread());
+                self.has_restarted = true;
+            }
             RecvItem::End(reason) => {
                 // The program gets it after the last message, or drops the handle.
                 let _ = self.link.shared.end();

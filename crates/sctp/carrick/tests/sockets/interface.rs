@@ -1,5 +1,6 @@
 //! Adapters, settings at run time, and associations before they are accepted.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use carrick::{
@@ -7,6 +8,7 @@ use carrick::{
     PathMtuDiscovery, RecvError, SendOptions, TryRecvError,
 };
 use futures_util::{SinkExt, StreamExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{associate, config, endpoint, ip, on, pair, soon, to};
 
@@ -67,6 +69,60 @@ async fn messages_pass_through_sink_and_stream() {
 }
 
 #[tokio::test]
+async fn bytes_pass_in_both_directions() {
+    let (_client, _server, a, b) = pair().await;
+    let options = SendOptions::on_stream(1);
+    let (mut a, mut b) = (a.into_byte_stream(options), b.into_byte_stream(options));
+    // More than the send queue holds, in writes of all lengths.
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let writing = async {
+        let mut rest = &bytes[..];
+        for len in (1..).step_by(997) {
+            let (now, later) = rest.split_at(rest.len().min(len));
+            a.write_all(now).await.unwrap();
+            rest = later;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        a.flush().await.unwrap();
+        let mut answer = [0; 6];
+        a.read_exact(&mut answer).await.unwrap();
+        a.shutdown().await.unwrap();
+        (answer, a.write_all(b"more").await.unwrap_err().kind())
+    };
+    let reading = async {
+        let mut received = vec![0; bytes.len()];
+        b.read_exact(&mut received).await.unwrap();
+        b.write_all(b"answer").await.unwrap();
+        assert_eq!(b.read(&mut [0; 10]).await.unwrap(), 0, "the end");
+        // The association has ended with the peer's shutdown.
+        b.shutdown().await.unwrap();
+        received
+    };
+    let ((answer, late), received) =
+        soon("transfer", async { tokio::join!(writing, reading) }).await;
+    assert!(received == bytes);
+    assert_eq!((&answer, late), (b"answer", ErrorKind::BrokenPipe));
+}
+
+#[tokio::test]
+async fn a_byte_stream_has_one_stream() {
+    let (_client, _server, a, b) = pair().await;
+    let mut b = b.into_byte_stream(SendOptions::on_stream(1));
+    a.send("here", on(1)).await.unwrap();
+    a.send("there", on(0)).await.unwrap();
+    let mut received = Vec::new();
+    let end = soon("error", b.read_to_end(&mut received)).await;
+    assert_eq!(end.unwrap_err().kind(), ErrorKind::InvalidData);
+    a.abort(b"reason");
+    let end = soon("end", b.read_to_end(&mut received)).await;
+    assert_eq!(end.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    let refused = b.write_all(b"late").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionReset);
+}
+
+#[tokio::test]
 async fn a_stream_of_messages_ends_after_its_error() {
     let (_client, _server, a, mut b) = pair().await;
     a.abort(b"reason");
@@ -84,8 +140,8 @@ async fn an_incoming_association_is_refused_with_a_reason() {
     let (mut a, incoming) = (a.unwrap(), incoming.unwrap());
     assert_eq!(incoming.peer_port(), client.port());
     assert_eq!(incoming.peer_addresses(), [ip("127.0.0.1")]);
-    assert_eq!(incoming.inbound_streams(), a.outbound_streams());
-    assert_eq!(incoming.extensions(), a.extensions());
+    assert_eq!(incoming.inbound_streams(), a.control().outbound_streams());
+    assert_eq!(incoming.extensions(), a.control().extensions());
     incoming.refuse(b"not today");
     let end = soon("end", a.recv()).await.unwrap_err();
     assert!(end.to_string().contains("not today"), "{end}");
@@ -111,23 +167,29 @@ async fn parameters_change_at_run_time() {
     for (sender, rto) in [(&a, 700), (&b, 400)] {
         sender.send("measured", on(0)).await.unwrap();
         soon("acknowledgement", sender.flushed()).await.unwrap();
-        let path = sender.paths().await.unwrap()[0];
+        let path = sender.control().paths().await.unwrap()[0];
         assert!(path.rto >= Duration::from_millis(rto), "{path:?}");
         assert!(path.rto < Duration::from_secs(1), "{path:?}");
     }
     let wrong = ParameterChanges::new().sack(Duration::from_secs(1), 2);
-    let Err(OperationError::Config(error)) = a.change_parameters(wrong).await else {
+    let Err(OperationError::Config(error)) = a.control().change_parameters(wrong).await else {
         panic!("accepted");
     };
     assert_eq!(error.field, "sack_delay");
-    a.set_path_mtu(PathId(0), 1000).await.unwrap();
-    assert!(a.paths().await.unwrap()[0].mtu <= 1000);
-    let refused = a.set_path_mtu(PathId(0), 100).await;
+    a.control().set_path_mtu(PathId(0), 1000).await.unwrap();
+    assert!(a.control().paths().await.unwrap()[0].mtu <= 1000);
+    let refused = a.control().set_path_mtu(PathId(0), 100).await;
     assert!(matches!(refused, Err(OperationError::Config(_))));
     let interval = Duration::from_secs(5);
-    a.set_heartbeat_interval(PathId(0), interval).await.unwrap();
-    assert_eq!(a.heartbeat_interval(PathId(0)).await, Ok(interval));
-    let unknown = a.heartbeat_interval(PathId(9)).await;
+    a.control()
+        .set_heartbeat_interval(PathId(0), interval)
+        .await
+        .unwrap();
+    assert_eq!(
+        a.control().heartbeat_interval(PathId(0)).await,
+        Ok(interval)
+    );
+    let unknown = a.control().heartbeat_interval(PathId(9)).await;
     assert_eq!(unknown, Err(OperationError::UnknownPath));
 }
 
@@ -135,7 +197,7 @@ async fn parameters_change_at_run_time() {
 #[tokio::test]
 async fn parameters_of_the_set_up_change_after_bind() {
     let (client, server, a, _b) = pair().await;
-    let before = a.outbound_streams();
+    let before = a.control().outbound_streams();
     let life = Duration::from_secs(7);
     let changed = client.change_default_config(move |config| {
         config.streams.outbound_streams = 3;
@@ -154,7 +216,10 @@ async fn parameters_of_the_set_up_change_after_bind() {
         .await
         .unwrap();
     assert_eq!(
-        (later.outbound_streams(), a.outbound_streams()),
+        (
+            later.control().outbound_streams(),
+            a.control().outbound_streams()
+        ),
         (3, before)
     );
     let refused = server.change_default_config(|config| config.streams.outbound_streams = 0);
@@ -184,7 +249,7 @@ async fn path_mtu_discovery_begins_with_the_route() {
     let largest = PathMtuDiscovery::default().max_probed_mtu;
     let path = soon("search", async {
         loop {
-            let path = a.paths().await.unwrap().remove(0);
+            let path = a.control().paths().await.unwrap().remove(0);
             if path.mtu == largest {
                 break path;
             }
