@@ -405,10 +405,10 @@ impl Sockets {
     }
 
     /// Returns the target of an option that RFC 6458 has for one association or future ones:
-    /// `SCTP_CURRENT_ASSOC` and `SCTP_ALL_ASSOC` are errors on one-to-many sockets.
+    /// `SCTP_CURRENT_ASSOC`, `SCTP_ALL_ASSOC` and negative identifiers are errors on one-to-many sockets.
     fn one_target(&self, socket: &Socket, id: i32) -> Result<OptionScope, Errno> {
-        let several = [SCTP_CURRENT_ASSOC, SCTP_ALL_ASSOC].contains(&id);
-        if several && !socket.is_one_to_one() && !socket.is_peeled_off {
+        let is_none = id < 0 || [SCTP_CURRENT_ASSOC, SCTP_ALL_ASSOC].contains(&id);
+        if is_none && !socket.is_one_to_one() && !socket.is_peeled_off {
             return Err(Errno::EINVAL);
         }
         self.target(socket, id)
