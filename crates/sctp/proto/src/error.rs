@@ -1,10 +1,7 @@
 //! Errors of the caller, one type for each kind of operation. Faults of the peer are no errors: they
 //! are counted and answered (see [`EndpointStats`](crate::EndpointStats)).
 
-use alloc::vec::Vec;
 use core::fmt;
-
-use crate::peer_text::PeerText;
 
 /// Error of [`Endpoint::connect`](crate::Endpoint::connect) and [`Endpoint::associate`](crate::Endpoint::associate).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +18,7 @@ pub enum ConnectError {
     /// one peer address and port.
     TooManyAssociations,
     /// A parameter of the association is out of its range.
-    InvalidConfig(crate::config::ConfigError),
+    InvalidConfig(ConfigError),
 }
 
 impl fmt::Display for ConnectError {
@@ -120,7 +117,7 @@ pub enum OperationError {
     /// section 5).
     InvalidThresholds,
     /// A parameter would be out of its range.
-    InvalidConfig(crate::config::ConfigError),
+    InvalidConfig(ConfigError),
 }
 
 impl fmt::Display for OperationError {
@@ -144,80 +141,92 @@ impl fmt::Display for OperationError {
 
 impl core::error::Error for OperationError {}
 
-/// Error cause of an ABORT or ERROR chunk, sent or received (RFC 9260, section 3.3.10). Of an ABORT with
-/// several causes it is the first.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AbortCause {
-    /// Cause code; 0 if the ABORT had no cause.
-    pub code: u16,
-    /// Cause-specific information, for code 12 the reason of the upper layer. Truncated to 1 KiB.
-    pub information: Vec<u8>,
+/// Error of a request to reset streams or the association, or to add streams (RFC 6525).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReconfigError {
+    /// The association is unknown or already closed.
+    UnknownAssociation,
+    /// The association is not established, or shutting down.
+    WrongState,
+    /// Re-configuration is not negotiated: this side or the peer did not offer it.
+    NotInForce,
+    /// A request of either side is outstanding; only one at a time is allowed (RFC 6525 section 5.1.1).
+    InProgress,
+    /// A stream to be reset does not exist.
+    InvalidStream {
+        /// Number of streams in that direction.
+        streams: u16,
+    },
+    /// The streams to be reset don't fit into one packet; all streams always do.
+    ListTooLong {
+        /// Number of streams that fit.
+        limit: usize,
+    },
+    /// There would be more streams than 65535, or than this side accepts.
+    TooManyStreams {
+        /// Number of streams that can be added in that direction.
+        limit: u16,
+    },
+    /// No stream is to be added.
+    NothingToAdd,
+    /// Numbers were reset less than 30 seconds ago; packets from before may still arrive (RFC 6525
+    /// section 5.1.4).
+    TooSoon,
 }
 
-portable_struct! { AbortCause { code, information } }
-
-impl AbortCause {
-    /// Absent cause.
-    pub const NONE: Self = Self {
-        code: 0,
-        information: Vec::new(),
-    };
-
-    pub(crate) fn new(code: u16, information: &[u8]) -> Self {
-        Self {
-            code,
-            information: information[..information.len().min(1024)].to_vec(),
-        }
-    }
-}
-
-impl fmt::Display for AbortCause {
+impl fmt::Display for ReconfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.code {
-            0 => "no cause given",
-            1 => "invalid stream identifier",
-            2 => "missing mandatory parameter",
-            3 => "stale cookie",
-            4 => "out of resource",
-            5 => "unresolvable address",
-            6 => "unrecognized chunk type",
-            7 => "invalid mandatory parameter",
-            8 => "unrecognized parameters",
-            9 => "no user data",
-            10 => "cookie received while shutting down",
-            11 => "restart of an association with new addresses",
-            12 => "user-initiated abort",
-            13 => "protocol violation",
-            160 => "request to delete the last address",
-            161 => "no room for another address",
-            162 => "request to delete the source address",
-            163 => "illegal ASCONF-ACK",
-            164 => "no authorization",
-            261 => "unsupported HMAC identifier",
-            _ => "unknown cause",
-        };
-        f.write_str(name)?;
-        if matches!(self.code, 12 | 13) && !self.information.is_empty() {
-            write!(f, " ({})", PeerText::new(&self.information))?;
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use alloc::string::ToString;
-
-    use super::*;
-
-    /// RFC 9260, sections 3.3.10.12 and 3.3.10.13: text in causes is escaped and bounded.
-    #[test]
-    fn cause_text_is_one_bounded_line() {
-        for code in [12, 13] {
-            let cause = AbortCause::new(code, b"\x1b]0;x\x07\ncarrick: connected \xe2\x80\xae");
-            let text = cause.to_string();
-            assert!(text.ends_with("(\\u{1b}]0;x\\u{7}\\ncarrick: connected \\u{202e})"));
-            assert!(AbortCause::new(code, &[0; 4096]).to_string().len() < 300);
+        match self {
+            Self::UnknownAssociation => f.write_str("the association is closed: connect again"),
+            Self::WrongState => {
+                f.write_str("the association is not established, or it is shutting down")
+            }
+            Self::NotInForce => f.write_str(
+                "re-configuration of streams is not in force: both sides have to offer it",
+            ),
+            Self::InProgress => {
+                f.write_str("a re-configuration is under way: wait for its event and try again")
+            }
+            Self::InvalidStream { streams } => write!(
+                f,
+                "no such stream: there are streams 0 to {}",
+                streams.saturating_sub(1)
+            ),
+            Self::ListTooLong { limit } => write!(
+                f,
+                "a packet has room for {limit} streams: reset fewer at a time, or all"
+            ),
+            Self::TooManyStreams { limit } => write!(f, "only {limit} streams can be added"),
+            Self::NothingToAdd => f.write_str("no stream to add: request at least one"),
+            Self::TooSoon => {
+                f.write_str("the association was reset less than 30 seconds ago: try again later")
+            }
         }
     }
 }
+
+impl core::error::Error for ReconfigError {}
+
+/// Parameter that is out of its range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConfigError(pub(crate) &'static str);
+
+impl ConfigError {
+    /// Name of the parameter, or of several with "and" between them.
+    pub fn field(&self) -> &'static str {
+        self.0.split_once(": ").map_or("", |(field, _)| field)
+    }
+
+    /// Condition that the parameter does not meet.
+    pub fn reason(&self) -> &'static str {
+        self.0.split_once(": ").map_or(self.0, |(_, reason)| reason)
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "configuration: {}", self.0)
+    }
+}
+
+impl core::error::Error for ConfigError {}

@@ -66,6 +66,7 @@ mod endpoint;
 mod error;
 mod event;
 mod extensions;
+mod ids;
 mod observer;
 mod path;
 mod peer_text;
@@ -81,6 +82,7 @@ mod route;
 mod rx;
 pub mod sessions;
 mod stats;
+mod stream_set;
 mod stream_table;
 mod streams;
 mod time;
@@ -88,50 +90,40 @@ mod transmit;
 mod tx;
 mod work_counter;
 
-/// Datagrams that a driver may cut from one allocation for [`Endpoint::handle_datagrams`].
-///
-/// A message that is a slice of its datagram holds the whole allocation. The core assumes that the
-/// allocation is at most this many times as long as each datagram in it.
-pub const DATAGRAMS_PER_ALLOCATION: usize = 4;
-
 pub use carrick_wire::{
     ChunkType, CommonHeader, HmacId, Mid, ParameterType, Ppid, SharedKeyId, Ssn, StreamId, Tsn,
     VerificationTag,
 };
 
-pub use association::AssociationId;
-pub use association::state::StateName;
-pub use association::zero_checksum::LowerLayer;
-pub use auth::{AuthenticationConfig, KeyError, SharedKey};
+pub use auth::{AuthenticationConfig, AuthenticationCounters, KeyError, SharedKey};
 pub use config::{
-    AssociationConfig, BufferConfig, ConfigError, EndpointConfig, ImportConfig, MtuConfig,
-    PathConfig, ResearchConfig, SecurityConfig, StreamConfig, TimerConfig, TransmissionConfig,
+    AssociationConfig, BufferConfig, Grants, LowerLayer, MtuConfig, PathConfig, PathMtuDiscovery,
+    PathThresholds, ResearchConfig, SecurityConfig, StreamConfig, StreamScheduler, TimerConfig,
+    TransmissionConfig,
 };
 pub use endpoint::{
-    Endpoint, EndpointExport, IcmpInput, IcmpKind, ParameterChanges, Shard, ShardTable,
-    SharedTable, SourceKey,
+    Endpoint, EndpointConfig, EndpointExport, IcmpInput, IcmpKind, ImportConfig, ParameterChanges,
+    Shard, ShardTable, SharedTable, SourceKey,
 };
-pub use error::{AbortCause, ConnectError, OperationError, SendError};
+pub use error::{ConfigError, ConnectError, OperationError, ReconfigError, SendError};
 pub use event::{
-    AddressEvent, AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage,
+    AbortCause, AddressEvent, AuthenticationEvent, CloseReason, Event, PeerError, ReconfigOutcome,
+    SendFailure, StreamDirection, UnsentMessage,
 };
 pub use export::{ExportError, ImportError};
 pub use extensions::Extensions;
+pub use ids::{AssociationId, StateName};
 pub use observer::{DiscardReason, ObservedDetail, ObservedEvent, ObservedValue, Observer};
-pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
-pub use path::{PathErrorCause, PathId, PathStatus, PathThresholds};
+pub use path::mtu_discovery::PathMtuState;
+pub use path::{PathErrorCause, PathId, PathStats, PathStatus};
 pub use peer_text::PeerText;
 pub use presets::{Preset, UnknownPreset};
 pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability};
 pub use report::{EventReport, PathReport, ReportKind};
 pub use route::{Ecn, MatchingAddress, PeerAddress, Route, SourceSelection};
+pub use rx::DATAGRAMS_PER_ALLOCATION;
 pub use rx::message::{Message, MessagePart, Payload};
-pub use stats::{
-    AssociationCounters, AssociationStats, AuthenticationCounters, BufferUse, EndpointStats,
-    PathStats, StreamStats,
-};
-pub use streams::{Grants, ReconfigError, ReconfigOutcome, StreamDirection};
+pub use stats::{AssociationCounters, AssociationStats, BufferUse, EndpointStats, StreamStats};
 pub use time::Time;
 pub use transmit::{JoinedTransmits, Transmit};
 pub use tx::message::SendOptions;
-pub use tx::scheduler::StreamScheduler;

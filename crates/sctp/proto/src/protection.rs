@@ -200,10 +200,7 @@ impl Portable for Arc<dyn ChunkProtectionOffer> {
 
     fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let kind = Portable::read(input)?;
-        let mut listed = input
-            .parts()
-            .into_iter()
-            .flat_map(|parts| &parts.protections);
+        let mut listed = input.shared.get::<Vec<Self>>().into_iter().flatten();
         let found = listed.find(|offer| offer.parameter_type() == kind);
         found.cloned().ok_or(ImportError::MissingProtection(kind))
     }
@@ -230,8 +227,8 @@ impl Portable for Protected {
     fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let (now, state) = (input.now(), input.octets()?);
         let chunk_type = Portable::read(input)?;
-        let offer = input.association()?.security.protection.as_ref();
-        let implementation = offer.and_then(|offer| offer.import(now, state));
+        let offer: &Option<Arc<dyn ChunkProtectionOffer>> = input.of_association()?;
+        let implementation = offer.as_ref().and_then(|offer| offer.import(now, state));
         let protected = Self {
             implementation: implementation.ok_or(ImportError::Protection(chunk_type))?,
             chunk_type,

@@ -6,8 +6,8 @@ use core::fmt;
 use core::net::IpAddr;
 
 use crate::event::{CloseReason, Event};
-use crate::path::{PathErrorCause, PathId};
-use crate::stats::{AssociationStats, PathStats};
+use crate::path::{PathErrorCause, PathId, PathStats};
+use crate::stats::AssociationStats;
 
 /// Event of an association that logs report to the operator, whatever the program has subscribed to.
 /// `Display` writes it in one line.

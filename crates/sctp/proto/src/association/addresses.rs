@@ -23,8 +23,8 @@ use crate::addresses::{
     AddressChanges, DynamicAddresses, IllegalAsconfAck, PeerRequestContext, PeerRequests,
     SerialCheck, chunk_value, retain,
 };
-use crate::error::{AbortCause, OperationError};
-use crate::event::{AddressEvent, CloseReason, Event};
+use crate::error::OperationError;
+use crate::event::{AbortCause, AddressEvent, CloseReason, Event};
 use crate::path::{PathErrorCause, PathId};
 use crate::route::Route;
 use crate::transmit::Transmit;

@@ -7,8 +7,7 @@ use carrick_wire::{CauseCode, ChunkType, Data, IData, Tsn};
 
 use super::input::PacketProgress;
 use super::{Association, Context, Reply};
-use crate::error::AbortCause;
-use crate::event::CloseReason;
+use crate::event::{AbortCause, CloseReason};
 use crate::extensions::Extensions;
 use crate::observer::{DiscardReason, ObservedEvent};
 use crate::research::UnlistedIForwardTsn;

@@ -4,9 +4,11 @@ use alloc::collections::VecDeque;
 use core::net::IpAddr;
 
 use crate::capacity::ReserveDoubling;
-use crate::event::{AddressEvent, AuthenticationEvent, Event, PeerError};
+use crate::event::{
+    AddressEvent, AuthenticationEvent, Event, PeerError, ReconfigOutcome, StreamDirection,
+};
 use crate::path::{PathChange, PathId};
-use crate::streams::{ReconfigOutcome, StreamDirection, StreamSet};
+use crate::stream_set::StreamSet;
 use crate::time::Time;
 
 /// Waiting notifications that the peer can cause at will.

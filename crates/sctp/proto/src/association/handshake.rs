@@ -26,8 +26,7 @@ use super::{Association, Context};
 use crate::addresses::{AddressVersion, AdvertisedAddresses, LocalAddresses, MAX_ADVERTISED};
 use crate::auth::{Auth, KeyVector};
 use crate::cookie::Cookie;
-use crate::error::AbortCause;
-use crate::event::{CloseReason, Event};
+use crate::event::{AbortCause, CloseReason, Event};
 use crate::path::Paths;
 use crate::research::AddressVerification;
 use crate::route::{Ecn, PeerAddress, Route, in_scope};
@@ -37,7 +36,8 @@ impl Association {
     /// ASSOCIATE: the first packet will be an INIT to the first address.
     pub(crate) fn initiate(&mut self, peers: &[PeerAddress], cx: &mut Context<'_>) {
         let locals = self.advertised.present(cx.local_addresses);
-        self.auth = Auth::offered(&self.config, cx.random);
+        let offered = self.config.offered();
+        self.auth = Auth::offered(offered, &self.config.security.authentication, cx.random);
         for peer in peers {
             let remote = peer.address;
             let like = Route {

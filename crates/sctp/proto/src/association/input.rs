@@ -21,8 +21,7 @@ use carrick_wire::{
 
 use super::replies::MAX_REPLY_BYTES;
 use super::{Association, Context, Reply};
-use crate::error::AbortCause;
-use crate::event::{CloseReason, PeerError};
+use crate::event::{AbortCause, CloseReason, PeerError};
 use crate::observer::{DiscardReason, ObservedEvent};
 use crate::path::PathId;
 use crate::route::Route;

@@ -48,24 +48,24 @@ mod sources;
 pub(crate) mod state;
 mod streams;
 mod timers;
-pub(crate) mod zero_checksum;
+mod zero_checksum;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::fmt;
 
 use bytes::Bytes;
 use carrick_wire::{CommonHeader, StreamId, Tsn, VerificationTag};
 
 use crate::addresses::{AddressVersion, AdvertisedAddresses, DynamicAddresses, LocalAddresses};
 use crate::auth::Auth;
-use crate::config::AssociationConfig;
+use crate::config::{AssociationConfig, StreamScheduler};
 use crate::cookie::TieTags;
 use crate::counters::Counters;
 use crate::ecn::CongestionMarks;
-use crate::error::{AbortCause, OperationError, SendError};
-use crate::event::{CloseReason, Event};
+use crate::error::{OperationError, SendError};
+use crate::event::{AbortCause, CloseReason, Event};
 use crate::extensions::Extensions;
+use crate::ids::AssociationId;
 use crate::observer::{Observation, ObservedEvent, Observer};
 use crate::path::Paths;
 use crate::protection::Protected;
@@ -79,29 +79,12 @@ use crate::streams::Streams;
 use crate::time::Time;
 use crate::tx::Sender;
 use crate::tx::message::SendOptions;
-use crate::tx::scheduler::StreamScheduler;
 use events::EventQueue;
 use liveness::Liveness;
 pub(crate) use output_control::cookie_while_shutting_down;
 pub(crate) use peer_parameters::{InitFault, PeerParameters, ip_addresses, shortened};
 use replies::{Reply, ReplyQueue};
 use state::AssociationState;
-
-/// Identifier of an association of an endpoint. Never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct AssociationId {
-    pub(crate) slot: u32,
-    pub(crate) generation: u32,
-}
-
-portable_struct! { AssociationId { slot, generation } }
-
-impl fmt::Display for AssociationId {
-    /// Writes the identifier as a name for logs, such as `3.0`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.slot, self.generation)
-    }
-}
 
 /// Parts of the endpoint that an association uses.
 pub(crate) struct Context<'a> {

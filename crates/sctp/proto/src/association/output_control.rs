@@ -12,8 +12,8 @@ use super::state::AssociationState;
 use super::{Association, Context, Reply};
 use crate::addresses::write_addresses;
 use crate::path::{Path, PathId, heartbeat};
+use crate::research::WindowAnnouncement;
 use crate::route::Route;
-use crate::rx::WindowAnnouncement;
 use crate::transmit::Transmit;
 
 /// Bytes of a SHUTDOWN.

@@ -7,13 +7,11 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use super::{Association, Context};
-use crate::config::{ConfigError, MAX_DSCP};
-use crate::error::{AbortCause, OperationError};
-use crate::event::{CloseReason, Event};
+use crate::config::{MAX_DSCP, PathThresholds};
+use crate::error::{ConfigError, OperationError};
+use crate::event::{AbortCause, CloseReason, Event};
 use crate::observer::ObservedEvent;
-use crate::path::{
-    HeartbeatAnswer, HeartbeatExpiry, PathErrorCause, PathId, PathThresholds, SilenceExpiry,
-};
+use crate::path::{HeartbeatAnswer, HeartbeatExpiry, PathErrorCause, PathId, SilenceExpiry};
 use crate::time::Time;
 
 impl Association {
@@ -371,7 +369,7 @@ impl Association {
     /// Returns the thresholds of a path, or those of new paths.
     pub(crate) fn thresholds(&self, id: Option<PathId>) -> Option<PathThresholds> {
         match id {
-            None => Some(PathThresholds::of(&self.config)),
+            None => Some(PathThresholds::of(&self.config.paths)),
             Some(id) => self.paths.contains(id).then(|| self.paths[id].thresholds()),
         }
     }

@@ -5,13 +5,14 @@ use alloc::sync::Arc;
 
 use carrick_wire::{StreamId, Tsn, VerificationTag};
 
+use super::Association;
 use super::state::AssociationState;
-use super::{Association, AssociationId};
 use crate::auth::Auth;
 use crate::config::AssociationConfig;
 use crate::cookie::TieTags;
-use crate::path::{PathId, Paths};
-use crate::stats::{AssociationCounters, AssociationStats, PathStats, StreamStats};
+use crate::ids::AssociationId;
+use crate::path::{PathId, PathStats, Paths};
+use crate::stats::{AssociationCounters, AssociationStats, StreamStats};
 use crate::tx::Sender;
 
 impl Association {

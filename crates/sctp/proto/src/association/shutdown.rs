@@ -23,7 +23,7 @@ impl Association {
         match self.state {
             AssociationState::CookieWait(_) => self.close(CloseReason::AbortedByUser, cx),
             AssociationState::CookieEchoed(_) => {
-                let cause = crate::error::AbortCause::new(12, b"");
+                let cause = crate::event::AbortCause::new(12, b"");
                 self.abort(CloseReason::AbortedByUser, &cause, cx);
             }
             AssociationState::Established => {

@@ -2,50 +2,12 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt;
 
 use bytes::Bytes;
 
+use crate::ids::StateName;
 use crate::route::Route;
 use crate::time::Time;
-
-/// Name of a state, for the user.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub enum StateName {
-    /// INIT sent.
-    CookieWait,
-    /// COOKIE ECHO sent.
-    CookieEchoed,
-    /// Data is exchanged.
-    Established,
-    /// The user requested a shutdown; data is outstanding.
-    ShutdownPending,
-    /// SHUTDOWN sent.
-    ShutdownSent,
-    /// SHUTDOWN received; data is outstanding.
-    ShutdownReceived,
-    /// SHUTDOWN ACK sent.
-    ShutdownAckSent,
-    /// Ended.
-    Closed,
-}
-
-impl fmt::Display for StateName {
-    /// Writes the name as RFC 9260, section 4, has it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::CookieWait => "COOKIE-WAIT",
-            Self::CookieEchoed => "COOKIE-ECHOED",
-            Self::Established => "ESTABLISHED",
-            Self::ShutdownPending => "SHUTDOWN-PENDING",
-            Self::ShutdownSent => "SHUTDOWN-SENT",
-            Self::ShutdownReceived => "SHUTDOWN-RECEIVED",
-            Self::ShutdownAckSent => "SHUTDOWN-ACK-SENT",
-            Self::Closed => "CLOSED",
-        })
-    }
-}
 
 /// A control chunk that is retransmitted until it is answered.
 #[derive(Clone, Copy, Debug, Default)]

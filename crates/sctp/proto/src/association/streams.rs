@@ -22,13 +22,14 @@ use super::output::single;
 use super::oversized::fill_up;
 use super::state::AssociationState;
 use super::{Association, Context, Reply};
-use crate::event::Event;
+use crate::error::ReconfigError;
+use crate::event::{Event, ReconfigOutcome, StreamDirection};
 use crate::path::PathErrorCause;
 use crate::route::Route;
+use crate::stream_set::StreamSet;
 use crate::streams::{
-    Decision, NumberCheck, PeerRequestContext, ReconfigError, ReconfigOutcome, RequestConfirmed,
-    RequestKind, StreamDirection, StreamSet, Streams, StreamsRequest, addition_requests,
-    reset_requests, response,
+    Decision, NumberCheck, PeerRequestContext, RequestConfirmed, RequestKind, Streams,
+    StreamsRequest, addition_requests, reset_requests, response,
 };
 use crate::transmit::Transmit;
 

@@ -4,8 +4,7 @@ use carrick_wire::CauseCode;
 
 use super::state::{AssociationState, StateExpiry};
 use super::{Association, Context};
-use crate::error::AbortCause;
-use crate::event::CloseReason;
+use crate::event::{AbortCause, CloseReason};
 use crate::path::{Path, PathErrorCause, PathId};
 use crate::time::{Time, earliest};
 use crate::tx::{SackContext, Sender};

@@ -5,34 +5,11 @@
 //! belong to none, or that may be looked up by an address in it is sent with a checksum in any case
 //! (section 5.2).
 
-use carrick_wire::{ChunkType, ErrorDetectionMethod, Packet};
+use carrick_wire::{ChunkType, Packet};
 
 use super::Association;
 use super::state::AssociationState;
 use crate::config::AssociationConfig;
-
-/// Lower layer that carries SCTP packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LowerLayer {
-    /// IP or UDP: errors are found by the checksum of SCTP alone.
-    #[default]
-    Plain,
-    /// DTLS (RFC 8261), which discards modified packets. With this setting, the endpoint must be given
-    /// only packets of the association that came through DTLS.
-    Dtls,
-}
-
-portable_enum! { LowerLayer { 0: Plain, 1: Dtls } }
-
-impl LowerLayer {
-    /// The method that finds errors in place of the checksum, if there is one (RFC 9653 section 8).
-    pub(crate) fn error_detection(self) -> Option<ErrorDetectionMethod> {
-        match self {
-            Self::Plain => None,
-            Self::Dtls => Some(ErrorDetectionMethod::DTLS),
-        }
-    }
-}
 
 impl AssociationConfig {
     /// Returns whether a packet is accepted without a checksum, as announced to the peer. A packet that

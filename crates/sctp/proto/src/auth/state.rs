@@ -8,12 +8,12 @@ use carrick_wire::{
     PacketBuilder, SharedKeyId, padded,
 };
 
+use super::counters::AuthenticationCounters;
 use super::keys::Keys;
 use super::{AuthenticationConfig, ChunkSet, KeyError, KeyVector, SharedKey};
-use crate::config::AssociationConfig;
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
+use crate::extensions::Extensions;
 use crate::random::Random;
-use crate::stats::AuthenticationCounters;
 
 /// Result of the verification of an AUTH chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -218,12 +218,14 @@ impl AuthState {
 
 impl Auth {
     /// Returns the authentication that an INIT offers, with a new random number.
-    pub(crate) fn offered(config: &AssociationConfig, random: &mut Random) -> Self {
-        let offered = config.offered();
+    pub(crate) fn offered(
+        offered: Extensions,
+        config: &AuthenticationConfig,
+        random: &mut Random,
+    ) -> Self {
         if !offered.authentication {
             return Self::default();
         }
-        let config = &config.security.authentication;
         let ours = KeyVector::new(&random.key(), config, offered.dynamic_addresses);
         Self(Some(Box::new(AuthState::new(config, ours))))
     }

@@ -317,10 +317,7 @@ impl Portable for Arc<dyn Algorithm> {
 
     fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let name = input.octets()?;
-        let listed = input
-            .parts()
-            .into_iter()
-            .flat_map(|parts| &parts.algorithms);
+        let listed = input.shared.get::<Vec<Self>>().into_iter().flatten();
         let mut known = listed.cloned().chain(algorithms());
         let found = known.find(|algorithm| algorithm.name().as_bytes() == name);
         found.ok_or_else(|| ImportError::unknown_algorithm(name))
@@ -338,7 +335,7 @@ impl Portable for Box<dyn Controller> {
 
     fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let (now, state) = (input.now(), input.octets()?);
-        let algorithm = &input.association()?.research.policies.congestion;
+        let algorithm: &Arc<dyn Algorithm> = input.of_association()?;
         let controller = algorithm.import(now, state);
         controller.ok_or(ImportError::Controller(algorithm.name()))
     }

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::Endpoint;
-use crate::association::AssociationId;
 use crate::error::OperationError;
+use crate::ids::AssociationId;
 use crate::time::Time;
 
 impl Endpoint {

@@ -12,9 +12,10 @@ use super::Endpoint;
 use super::shard::{NewAssociation, Refusal};
 use super::source_table::SourceKey;
 use crate::association::state::AssociationState;
-use crate::association::{Association, AssociationId, cookie_while_shutting_down};
+use crate::association::{Association, cookie_while_shutting_down};
 use crate::auth::Auth;
 use crate::cookie::{Cookie, TieTags};
+use crate::ids::AssociationId;
 use crate::route::{PeerAddress, Route};
 use crate::time::Time;
 

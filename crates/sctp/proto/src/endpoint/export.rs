@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{Endpoint, PacketRun, Registry, Replies};
+use super::{Endpoint, EndpointConfig, ImportConfig, PacketRun, Registry, Replies};
 use crate::addresses::LocalAddresses;
-use crate::config::{AssociationConfig, EndpointConfig, ImportConfig};
+use crate::config::AssociationConfig;
 use crate::export::{ExportError, ExportReader, ExportWriter, Format, ImportError, Portable};
 use crate::route::MatchingAddress;
 use crate::time::Time;

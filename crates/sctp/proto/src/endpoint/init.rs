@@ -12,14 +12,15 @@ use super::shard::choose_tag;
 use super::{AddressVersion, Endpoint};
 use crate::addresses::InitAckAddresses;
 use crate::association::state::AssociationState;
-use crate::association::{Association, AssociationId, InitFault, PeerParameters, shortened};
+use crate::association::{Association, InitFault, PeerParameters, shortened};
 use crate::auth::KeyVector;
 use crate::config::AssociationConfig;
 use crate::cookie::{Cookie, CookieSecrets, TieTags};
+use crate::ids::AssociationId;
 use crate::path::Path;
 use crate::random::Random;
+use crate::research::WindowAnnouncement;
 use crate::route::Route;
-use crate::rx::WindowAnnouncement;
 use crate::time::Time;
 
 /// Limit of new addresses of a restart that an ABORT reports.

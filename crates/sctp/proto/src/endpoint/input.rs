@@ -8,7 +8,8 @@ use carrick_wire::{Chunk, ChunkType, Packet, ParseError, RawChunk, VerificationT
 
 use super::Endpoint;
 use super::out_of_the_blue::is_unicast;
-use crate::association::{AssociationId, ip_addresses};
+use crate::association::ip_addresses;
+use crate::ids::AssociationId;
 use crate::route::Route;
 use crate::time::Time;
 

@@ -3,8 +3,9 @@
 use carrick_wire::{ChunkType, SharedKeyId};
 
 use super::Endpoint;
-use crate::association::{Association, AssociationId};
+use crate::association::Association;
 use crate::auth::{KeyError, SharedKey};
+use crate::ids::AssociationId;
 use crate::time::Time;
 
 impl Endpoint {

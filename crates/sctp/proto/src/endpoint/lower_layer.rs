@@ -1,8 +1,9 @@
 //! Notifications of a lower layer other than IP (RFC 8261, section 6.1).
 
 use super::Endpoint;
-use crate::association::{Association, AssociationId};
+use crate::association::Association;
 use crate::error::OperationError;
+use crate::ids::AssociationId;
 use crate::time::Time;
 
 impl Endpoint {

@@ -20,6 +20,7 @@
 //! - `reconfig`: reset and addition of streams (RFC 6525)
 //! - `streams`: stream schedulers (RFC 8260)
 //!
+//! - `config`: parameters of the endpoint
 //! - `export`: export and import of the endpoint
 //!
 //! Tables:
@@ -31,6 +32,7 @@
 //! - `replies`: packets of the endpoint itself
 
 mod addresses;
+mod config;
 mod connect;
 mod cookie_echo;
 mod export;
@@ -61,21 +63,20 @@ use core::time::Duration;
 use bytes::Bytes;
 use carrick_wire::{StreamId, Tsn};
 
-use crate::association::{Association, AssociationId, Context};
+use crate::association::{Association, Context};
 use crate::capacity::ReserveDoubling;
-use crate::config::{AssociationConfig, ConfigError, EndpointConfig};
+use crate::config::{AssociationConfig, PathThresholds};
 use crate::cookie::CookieSecrets;
-use crate::error::{AbortCause, OperationError, SendError};
-use crate::event::{CloseReason, Event};
+use crate::error::{ConfigError, OperationError, SendError};
+use crate::event::{AbortCause, CloseReason, Event};
+use crate::ids::AssociationId;
 use crate::observer::{ObservedEvent, Observer};
-use crate::path::{PathId, PathThresholds};
+use crate::path::{PathId, PathStats};
 use crate::random::Random;
 use crate::reply_packets::Replies;
 use crate::route::PeerAddress;
 use crate::rx::message::Message;
-use crate::stats::{
-    AssociationCounters, AssociationStats, BufferUse, EndpointStats, PathStats, StreamStats,
-};
+use crate::stats::{AssociationCounters, AssociationStats, BufferUse, EndpointStats, StreamStats};
 use crate::time::Time;
 use crate::transmit::Transmit;
 use crate::tx::message::SendOptions;
@@ -86,6 +87,7 @@ use same_peer::PeerChange;
 use shard::{NewAssociation, Refusal};
 
 pub(crate) use crate::addresses::{AddressVersion, LocalAddresses};
+pub use config::{EndpointConfig, ImportConfig};
 pub use export::EndpointExport;
 pub use icmp::{IcmpInput, IcmpKind};
 pub use shard::{Shard, ShardTable, SharedTable};

@@ -5,10 +5,9 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::Endpoint;
-use crate::association::AssociationId;
-use crate::config::{AssociationConfig, ConfigError};
-use crate::error::OperationError;
-use crate::streams::Grants;
+use crate::config::{AssociationConfig, Grants};
+use crate::error::{ConfigError, OperationError};
+use crate::ids::AssociationId;
 use crate::time::Time;
 
 /// Protocol parameters to be changed; those that are `None` keep their value.

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use carrick_wire::{COMMON_HEADER_LEN, ChunkType, CommonHeader, Packet};
 
 use super::Endpoint;
-use crate::association::{Association, AssociationId};
+use crate::association::Association;
+use crate::ids::AssociationId;
 use crate::protection::ChunkProtection;
 use crate::route::Route;
 use crate::time::Time;

@@ -3,8 +3,10 @@
 use carrick_wire::StreamId;
 
 use super::Endpoint;
-use crate::association::{Association, AssociationId, Context};
-use crate::streams::{ReconfigError, StreamDirection};
+use crate::association::{Association, Context};
+use crate::error::ReconfigError;
+use crate::event::StreamDirection;
+use crate::ids::AssociationId;
 use crate::time::Time;
 
 impl Endpoint {

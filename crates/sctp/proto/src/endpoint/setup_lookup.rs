@@ -9,8 +9,9 @@
 
 use super::Endpoint;
 use super::cookie_echo::CookieMatch;
-use crate::association::{AssociationId, PeerParameters};
+use crate::association::PeerParameters;
 use crate::cookie::Cookie;
+use crate::ids::AssociationId;
 use crate::route::Route;
 
 impl Endpoint {

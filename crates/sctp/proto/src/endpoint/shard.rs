@@ -19,7 +19,7 @@ use super::input::{MAX_LOOKUPS, leading_chunk, reflects_tag};
 use super::peer_index::{Key, PeerEntry};
 use super::source_table::SourceKey;
 use crate::association::ip_addresses;
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 use crate::random::Random;
 use crate::route::{PeerAddress, Route};
 

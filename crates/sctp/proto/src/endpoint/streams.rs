@@ -3,10 +3,10 @@
 use carrick_wire::StreamId;
 
 use super::Endpoint;
-use crate::association::AssociationId;
+use crate::config::StreamScheduler;
 use crate::error::OperationError;
+use crate::ids::AssociationId;
 use crate::time::Time;
-use crate::tx::scheduler::StreamScheduler;
 
 impl Endpoint {
     /// Sets the stream scheduler: `SCTP_STREAM_SCHEDULER` of RFC 8260, section 4.3.2. It replaces

@@ -7,8 +7,8 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::cmp::Reverse;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -19,8 +19,7 @@ use bytes::Bytes;
 use rand_chacha::ChaCha12Rng;
 use rand_core::SeedableRng;
 
-use super::{ExportError, ImportError};
-use crate::config::{AssociationConfig, ImportConfig};
+use super::{ExportError, ImportError, ImportParts, SharedValues};
 use crate::time::Time;
 
 /// State that can be exported and imported.
@@ -41,8 +40,8 @@ pub trait Portable: Sized {
 pub struct ExportWriter {
     pub(super) bytes: Vec<u8>,
     now: Time,
-    /// Configurations written so far, which associations share.
-    configs: Vec<Arc<AssociationConfig>>,
+    /// Values of the parts that have been written, for those behind them.
+    pub(crate) shared: SharedValues,
     /// First part that can't be exported.
     pub(super) fault: Option<ExportError>,
 }
@@ -67,7 +66,7 @@ impl ExportWriter {
         Self {
             bytes: Vec::new(),
             now,
-            configs: Vec::new(),
+            shared: SharedValues::default(),
             fault: None,
         }
     }
@@ -114,22 +113,22 @@ impl ExportWriter {
 pub struct ExportReader<'a> {
     rest: &'a [u8],
     now: Time,
-    configs: Vec<Arc<AssociationConfig>>,
-    /// Parameters that were read last: an association begins with its own.
-    association: Option<Arc<AssociationConfig>>,
-    parts: Option<&'a ImportConfig>,
+    /// Values of the import and of the parts that have been read, for those behind them.
+    pub(crate) shared: SharedValues,
 }
 
 impl<'a> ExportReader<'a> {
     /// Begins to read the state that an export contains; `now` is the moment of the export by the clock of the
-    /// importing program.
-    pub fn new(bytes: &'a [u8], now: Time, parts: Option<&'a ImportConfig>) -> Self {
+    /// importing program. `parts` are those that are code; `None` where the state has none.
+    pub fn new(bytes: &'a [u8], now: Time, parts: Option<&dyn ImportParts>) -> Self {
+        let mut shared = SharedValues::default();
+        if let Some(parts) = parts {
+            parts.share(&mut shared);
+        }
         Self {
             rest: bytes,
             now,
-            configs: Vec::new(),
-            association: None,
-            parts,
+            shared,
         }
     }
 
@@ -138,15 +137,11 @@ impl<'a> ExportReader<'a> {
         self.now
     }
 
-    /// Returns the parts that are code; `None` where an import has none.
-    pub(crate) fn parts(&self) -> Option<&'a ImportConfig> {
-        self.parts
-    }
-
-    /// Returns the parameters of the association that is being read, whose algorithms continue its state.
-    pub(crate) fn association(&self) -> Result<&Arc<AssociationConfig>, ImportError> {
+    /// Returns the value of this type in the parameters of the association that is being read, such as the algorithm
+    /// that continues its state.
+    pub(crate) fn of_association<T: Any>(&self) -> Result<&T, ImportError> {
         let malformed = ImportError::Malformed("state of a path without its association");
-        self.association.as_ref().ok_or(malformed)
+        self.shared.get().ok_or(malformed)
     }
 
     /// Takes this number of bytes.
@@ -641,33 +636,5 @@ impl<T: Portable + Ord> Portable for BTreeSet<T> {
     fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
         let items = input.ascending(|item: &T| item)?;
         Ok(items.into_iter().collect())
-    }
-}
-
-/// Parameters that associations share: written once, then referred to by their number.
-impl Portable for Arc<AssociationConfig> {
-    fn write(&self, out: &mut ExportWriter) {
-        let known = out
-            .configs
-            .iter()
-            .position(|known| Arc::ptr_eq(known, self));
-        known.unwrap_or(out.configs.len()).write(out);
-        if known.is_none() {
-            out.configs.push(Self::clone(self));
-            AssociationConfig::write(self, out);
-        }
-    }
-
-    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
-        let number = usize::read(input)?;
-        if number == input.configs.len() {
-            let config = AssociationConfig::read(input)?;
-            config.validate().map_err(ImportError::InvalidConfig)?;
-            input.configs.push(Self::new(config));
-        }
-        let malformed = ImportError::Malformed("number of a configuration");
-        let config = input.configs.get(number).cloned().ok_or(malformed)?;
-        input.association = Some(Self::clone(&config));
-        Ok(config)
     }
 }

@@ -14,6 +14,7 @@
 
 #[macro_use]
 mod codec;
+mod shared_values;
 mod wire;
 
 use alloc::string::String;
@@ -24,8 +25,10 @@ use carrick_wire::{ChunkType, ParameterType, crc32c};
 
 #[doc(hidden)]
 pub use codec::{ExportReader, ExportWriter, Portable};
+#[doc(hidden)]
+pub use shared_values::{ImportParts, SharedValues};
 
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 use crate::peer_text::PeerText;
 use crate::time::Time;
 

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Checksum of all lists of fields and variants and of the codecs of other types, which changes with the version of [`FORMAT`].
-const LAYOUT: u32 = 0xaef7_0c8f;
+const LAYOUT: u32 = 0xa76f_25ca;
 
 /// Finds the lists of fields and variants, and the codecs, in the sources below this directory.
 fn lists(directory: &Path, found: &mut Vec<String>) {

@@ -15,10 +15,9 @@ use core::time::Duration;
 
 use carrick_wire::{ChunkType, StreamId, Tsn};
 
-use crate::association::AssociationId;
-use crate::association::state::StateName;
 use crate::event::Event;
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
+use crate::ids::{AssociationId, StateName};
 use crate::path::{Path, PathErrorCause, PathId, Paths};
 use crate::time::Time;
 

@@ -3,8 +3,8 @@
 
 use core::fmt;
 
-use super::{Path, PathId, PathThresholds, Paths};
-use crate::config::AssociationConfig;
+use super::{Path, PathId, Paths};
+use crate::config::{AssociationConfig, PathThresholds};
 use crate::random::Random;
 use crate::time::Time;
 

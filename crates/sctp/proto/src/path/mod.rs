@@ -1,6 +1,5 @@
 //! One path: a peer address with the local address used to reach it (RFC 9260 sections 6.3, 6.4, 8).
 
-mod after_timeout;
 mod data_state;
 mod delivery;
 mod ect;
@@ -17,7 +16,7 @@ mod rate;
 mod recovery;
 mod rto;
 mod source;
-mod thresholds;
+mod stats;
 mod view;
 mod window;
 
@@ -28,11 +27,9 @@ use core::time::Duration;
 use carrick_wire::COMMON_HEADER_LEN;
 
 use crate::cc::{Controller, Parameters};
-use crate::config::{AssociationConfig, MAX_DSCP};
+use crate::config::{AssociationConfig, MAX_DSCP, PathThresholds};
 use crate::route::{Ecn, Route};
-use crate::stats::PathStats;
 use crate::time::Time;
-pub use after_timeout::AfterTimeout;
 use data_state::LazyDataState;
 pub(crate) use delivery::PacketNumbers;
 use ect::Ect;
@@ -44,11 +41,10 @@ pub(crate) use heartbeat::{HeartbeatAnswer, HeartbeatExpiry};
 use mtu_discovery::MtuDiscovery;
 pub(crate) use paths::Paths;
 use rate::RateState;
-pub use recovery::ReportsPerSack;
 pub(crate) use recovery::{Delivery, PathRecovery, ProbeTransmission, SilenceExpiry};
 use rto::Rto;
 pub(crate) use source::SourceCandidates;
-pub use thresholds::PathThresholds;
+pub use stats::PathStats;
 #[cfg(test)]
 pub(crate) use view::tests as view_tests;
 pub(crate) use view::{PathView, alternate, alternate_by, same_while_usable};
@@ -192,7 +188,7 @@ impl Path {
             confirmed,
             active: true,
             potentially_failed: false,
-            thresholds: PathThresholds::of(config),
+            thresholds: PathThresholds::of(&config.paths),
             error_count: 0,
             last_error: None,
             // Both have at most 65,535 bytes.

@@ -30,7 +30,7 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::{Path, PathId, Paths, heartbeat};
-use crate::config::{ConfigError, MtuConfig};
+use crate::config::{BASE_MTU, MtuConfig, PathMtuDiscovery};
 use crate::random::Random;
 use crate::time::Time;
 
@@ -40,72 +40,12 @@ const STEP: usize = 4;
 /// Sizes that many links have, tried one after the other before bisecting.
 const COMMON: [usize; 5] = [1280, 1492, 1500, 4352, 9000];
 
-/// Default of `BASE_PLPMTU` (RFC 8899, section 5.1.2).
-const BASE: usize = 1200;
-
 /// Number of packets with data for each probe of a search after `PMTU_RAISE_TIMER` on a path whose MTU is not searched by its
 /// configuration: probes are at most 0.1 % of the packets.
 const PACKETS_PER_PROBE: u64 = 1000;
 
 /// The smallest MTU of IPv6 links, and what every IPv4 host takes (RFC 8200, RFC 1122).
 const SMALLEST: [usize; 2] = [576, 1280];
-
-/// Parameters of path MTU discovery (RFC 8899 sections 5.1.1 and 5.1.2). Sizes are those of IP packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PathMtuDiscovery {
-    /// `BASE_PLPMTU` in bytes, 576 to 9000: what most paths take. On IPv6 it is at least 1280.
-    pub base_mtu: usize,
-    /// `MAX_PLPMTU` in bytes, up to 65535: the largest size of the search.
-    pub max_probed_mtu: usize,
-    /// `MAX_PROBES`: number of consecutive lost probes after which a size counts as too large.
-    pub max_probes: u32,
-    /// `PROBE_TIMER`, at least a second; the path's RTO if that is longer.
-    pub probe_timer: Duration,
-    /// `PMTU_RAISE_TIMER`: interval after which discovery searches for a larger size again, if data was
-    /// sent since.
-    pub raise_timer: Duration,
-}
-
-portable_struct! {
-    PathMtuDiscovery {
-        base_mtu, max_probed_mtu, max_probes, probe_timer, raise_timer,
-    }
-}
-
-impl Default for PathMtuDiscovery {
-    fn default() -> Self {
-        Self {
-            base_mtu: BASE,
-            max_probed_mtu: 9000,
-            max_probes: 3,
-            probe_timer: Duration::from_secs(1),
-            raise_timer: Duration::from_secs(600),
-        }
-    }
-}
-
-impl PathMtuDiscovery {
-    /// Checks the ranges.
-    ///
-    /// # Errors
-    /// Names the first parameter that is out of its range.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        let what = if !(576..=9000).contains(&self.base_mtu) {
-            "base_mtu: must be 576 to 9000"
-        } else if self.max_probed_mtu < self.base_mtu.max(1280) || self.max_probed_mtu > 65_535 {
-            "max_probed_mtu: must be at least 1280 and base_mtu, at most 65535"
-        } else if self.max_probes == 0 {
-            "max_probes: must be at least 1"
-        } else if self.probe_timer < Duration::from_secs(1) {
-            "probe_timer: must be at least 1 s"
-        } else if self.raise_timer < self.probe_timer {
-            "raise_timer: must not be below probe_timer"
-        } else {
-            return Ok(());
-        };
-        Err(ConfigError(what))
-    }
-}
 
 /// State of the search on a path (RFC 8899 section 5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -244,7 +184,7 @@ impl MtuDiscovery {
 
     /// Returns the base of a path without path MTU discovery.
     fn default_base(ipv6: bool) -> usize {
-        BASE.max(SMALLEST[usize::from(ipv6)])
+        BASE_MTU.max(SMALLEST[usize::from(ipv6)])
     }
 
     pub(super) fn mtu(&self) -> usize {

@@ -3,10 +3,11 @@
 
 use core::time::Duration;
 
+use super::Path;
 use super::recovery::Reduction;
-use super::{AfterTimeout, Path};
 use crate::cc::{Acknowledged, CongestionEvent, Controller, Member};
 use crate::config::AssociationConfig;
+use crate::research::AfterTimeout;
 use crate::time::Time;
 
 /// Limits of the data in flight beside cwnd.

@@ -1,33 +1,45 @@
 //! Rules of papers and of old implementations, each a named value of [`Policies`].
 //!
-//! The defaults are the rules of RFC 9260. A rule is a variant of an enum, in one file with its code: in
-//! this module, or in the module of the core that it concerns, from which it is re-exported here. The
-//! exception is congestion control, which a user of the crate can implement (see [`cc`](crate::cc)).
+//! The defaults are the rules of RFC 9260. A rule is a variant of an enum in this module, which is below the parts of the
+//! core: all of them read its rules. The code of a rule is here as well, unless it needs the state of a part; then it is in
+//! the file of that part with the name of the rule, such as `tx/retransmission_route.rs`. The exception is congestion
+//! control, which a user of the crate can implement (see [`cc`](crate::cc)).
 
 mod address_verification;
+mod after_timeout;
+mod bundled_duplicates;
+mod loss_detection;
+mod marked_data;
 mod multipath;
 mod protocol_unreachable;
+mod retransmission_route;
+mod sack_route;
 mod sctplib_window_rules;
 mod sws_avoidance;
 mod unlisted_i_forward_tsn;
+mod window_announcement;
 
 use alloc::sync::Arc;
 
 use crate::cc::{Algorithm, Cubic, Rfc9260};
-pub use crate::path::AfterTimeout;
-pub use crate::rx::{BundledDuplicates, SackRoute, WindowAnnouncement};
-pub use crate::tx::{LossDetection, MarkedData, RetransmissionRoute};
 
 pub use address_verification::AddressVerification;
+pub use after_timeout::AfterTimeout;
+pub use bundled_duplicates::BundledDuplicates;
+pub use loss_detection::LossDetection;
+pub use marked_data::MarkedData;
 pub use multipath::{
     BufferSplitting, DataRoute, GapSacks, Multipath, ReportScope, ReportsPerSack, SplitBasis,
     WindowGrowth,
 };
 pub(crate) use multipath::{Shares, Usage};
 pub use protocol_unreachable::ProtocolUnreachable;
+pub use retransmission_route::RetransmissionRoute;
+pub use sack_route::SackRoute;
 pub use sctplib_window_rules::{GapAckCount, ReducedPath};
 pub use sws_avoidance::SwsAvoidance;
 pub use unlisted_i_forward_tsn::UnlistedIForwardTsn;
+pub use window_announcement::WindowAnnouncement;
 
 /// Policies of one association.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! Accounting of the receive buffer: data held, window to advertise, and when to send a window update
 //! (RFC 9260, section 6.2, with avoidance of silly windows).
 
-use super::window_announcement::{BufferView, WindowAnnouncement};
+use super::window_announcement::BufferView;
 use crate::config::AssociationConfig;
-use crate::research::SwsAvoidance;
+use crate::research::{SwsAvoidance, WindowAnnouncement};
 
 /// Buffer space of chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

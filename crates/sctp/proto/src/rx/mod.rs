@@ -48,12 +48,11 @@ use delivery::Delivery;
 pub(crate) use forward::AbortedMessage;
 use interleaved::Interleaved;
 use message::Message;
+pub use payload_pool::DATAGRAMS_PER_ALLOCATION;
 use payload_pool::PayloadPool;
 use reassembly::{DataFragment, Reassembly};
 use sack::SackGenerator;
-pub use sack::{BundledDuplicates, GapSacks, SackRoute};
 use tsn_map::{TsnMap, TsnStatus};
-pub use window_announcement::WindowAnnouncement;
 
 /// Number of gaps up to which DATA on a stream that does not exist is acknowledged above the
 /// cumulative TSN. Such DATA takes no space in the receive buffer, which bounds the gaps of other DATA.

@@ -3,8 +3,13 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::DATAGRAMS_PER_ALLOCATION;
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
+
+/// Datagrams that a driver may cut from one allocation for [`Endpoint::handle_datagrams`](crate::Endpoint::handle_datagrams).
+///
+/// A message that is a slice of its datagram holds the whole allocation. The core assumes that the
+/// allocation is at most this many times as long as each datagram in it.
+pub const DATAGRAMS_PER_ALLOCATION: usize = 4;
 
 /// Limit of the memory kept for a payload, as a multiple of the bytes counted for it.
 ///

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 
 use super::message::MessagePart;
 use super::*;
-use crate::rx::WindowAnnouncement;
-use crate::streams::StreamSet;
+use crate::research::WindowAnnouncement;
+use crate::stream_set::StreamSet;
 
 const STREAMS: u16 = u16::MAX;
 

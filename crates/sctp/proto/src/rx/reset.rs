@@ -11,7 +11,7 @@ use super::Receiver;
 use super::buffer::Cost;
 use super::delivery::Delivery;
 use super::reassembly::CompleteMessage;
-use crate::streams::StreamSet;
+use crate::stream_set::StreamSet;
 
 /// Messages that wait for a reset: those of some streams above an index. They count in the receive
 /// buffer, which bounds them.

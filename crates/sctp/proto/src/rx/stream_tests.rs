@@ -6,9 +6,8 @@ use alloc::vec;
 use carrick_wire::{DataFlags, Fragment as Place, IDataHeader, Mid, Ppid, SkippedMessage, Ssn};
 
 use super::*;
-use crate::research::SwsAvoidance;
-use crate::rx::WindowAnnouncement;
-use crate::streams::StreamSet;
+use crate::research::{SwsAvoidance, WindowAnnouncement};
+use crate::stream_set::StreamSet;
 
 /// Counted for a page of 64 streams: numbers of 2 or 4 octets, the page's bits, and overhead.
 const PAGE: [usize; 2] = [64 * 2 + 8 + 48, 64 * 4 + 8 + 48];

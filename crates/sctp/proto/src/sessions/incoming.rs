@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use super::{PacketSession, SessionFactory, SessionId, SessionLayer, route_key};
-use crate::association::AssociationId;
 use crate::endpoint::Endpoint;
+use crate::ids::AssociationId;
 use crate::route::Route;
 use crate::time::Time;
 

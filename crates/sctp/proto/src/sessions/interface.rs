@@ -5,8 +5,8 @@ use core::fmt;
 use core::time::Duration;
 
 use super::slot::SessionId;
-use crate::association::AssociationId;
 use crate::error::ConnectError;
+use crate::ids::AssociationId;
 
 /// Limits of a session layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -26,11 +26,10 @@ pub use interface::{SessionConnectError, SessionEvent, SessionLayerConfig, Sessi
 pub use session::{PacketSession, SessionFactory, SessionState};
 pub use slot::SessionId;
 
-use crate::association::AssociationId;
-use crate::config::{AssociationConfig, EndpointConfig};
-use crate::endpoint::Endpoint;
+use crate::config::{AssociationConfig, PathMtuDiscovery};
+use crate::endpoint::{Endpoint, EndpointConfig};
 use crate::event::Event;
-use crate::path::mtu_discovery::PathMtuDiscovery;
+use crate::ids::AssociationId;
 use crate::route::{Ecn, MatchingAddress, Route, SourceSelection};
 use crate::time::{Time, earliest};
 use crate::transmit::Transmit;

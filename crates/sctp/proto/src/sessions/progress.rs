@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use super::{PacketSession, SessionEvent, SessionFactory, SessionId, SessionLayer, SessionState};
-use crate::association::AssociationId;
 use crate::endpoint::{Endpoint, IcmpInput, IcmpKind};
+use crate::ids::AssociationId;
 use crate::time::Time;
 
 /// Limit of queued events, since peers can cause any number of them.

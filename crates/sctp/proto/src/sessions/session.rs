@@ -5,7 +5,7 @@ use core::fmt::Debug;
 
 use bytes::Bytes;
 
-use crate::association::zero_checksum::LowerLayer;
+use crate::config::LowerLayer;
 use crate::time::Time;
 
 /// State of a session.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::session::{PacketSession, SessionState};
-use crate::association::AssociationId;
+use crate::ids::AssociationId;
 use crate::route::{Ecn, Route};
 use crate::time::{Time, earliest};
 

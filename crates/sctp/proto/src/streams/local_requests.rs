@@ -7,12 +7,13 @@ use core::time::Duration;
 
 use carrick_wire::{ReconfigResponse, ReconfigResult, ReconfigSerial, StreamId};
 
+use super::Streams;
 use super::operation::{InFlight, Operation, RequestKind};
 use super::peer_requests::RequestConfirmed;
-use super::user::{ReconfigError, StreamDirection};
-use super::{StreamSet, Streams};
-use crate::path::alternate;
-use crate::path::{PathId, Paths};
+use crate::error::ReconfigError;
+use crate::event::StreamDirection;
+use crate::path::{PathId, Paths, alternate};
+use crate::stream_set::StreamSet;
 use crate::time::Time;
 use crate::tx::Sender;
 

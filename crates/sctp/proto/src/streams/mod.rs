@@ -3,8 +3,6 @@
 //! - `local_requests`: requests of this side, from the user or for the peer (sections 5.1, 5.2.7)
 //! - `operation`: the RE-CONFIG chunk that carries them
 //! - `peer_requests`: requests of the peer (sections 5.2.1 to 5.2.6)
-//! - `stream_set`: some streams, or all of them
-//! - `user`: what users request, which requests of peers are granted, and the outcome (section 6)
 //!
 //! The methods read the association's sender and receiver and return a [`Decision`] or what was answered;
 //! the association applies it (`association::streams`).
@@ -16,8 +14,6 @@
 mod local_requests;
 mod operation;
 mod peer_requests;
-mod stream_set;
-mod user;
 
 use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
@@ -30,8 +26,6 @@ use operation::Operation;
 pub(crate) use operation::{RequestKind, StreamsRequest, response};
 use peer_requests::{Answer, DeferredReset};
 pub(crate) use peer_requests::{Decision, NumberCheck, PeerRequestContext, RequestConfirmed};
-pub(crate) use stream_set::StreamSet;
-pub use user::{Grants, ReconfigError, ReconfigOutcome, StreamDirection};
 
 /// State of RFC 6525 in an association.
 #[derive(Debug)]

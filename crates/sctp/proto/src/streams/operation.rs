@@ -8,8 +8,8 @@ use carrick_wire::{
     AddStreams, ParameterWriter, ReconfigResponse, ReconfigResult, ReconfigSerial, Tsn, padded,
 };
 
-use super::StreamSet;
 use crate::path::PathId;
+use crate::stream_set::StreamSet;
 use crate::time::Time;
 
 /// Kind of a request.

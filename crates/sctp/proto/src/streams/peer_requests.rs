@@ -7,11 +7,12 @@ use carrick_wire::{
     ReconfigSerial, Tsn,
 };
 
+use super::Streams;
 use super::operation::{RequestKind, StreamsRequest, response};
-use super::{StreamSet, Streams};
 use crate::config::AssociationConfig;
 use crate::path::PathId;
 use crate::rx::Receiver;
+use crate::stream_set::StreamSet;
 use crate::time::Time;
 use crate::tx::Sender;
 

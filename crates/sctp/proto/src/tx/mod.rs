@@ -12,8 +12,8 @@
 mod abandonment;
 mod acknowledge;
 mod assemble;
+mod data_route;
 mod loss;
-mod marked_data;
 pub(crate) mod message;
 mod multipath;
 mod outstanding;
@@ -42,7 +42,7 @@ use crate::extensions::Extensions;
 use crate::observer::Observation;
 use crate::path::{PathId, Paths};
 use crate::research::WindowGrowth;
-use crate::streams::StreamSet;
+use crate::stream_set::StreamSet;
 use crate::time::{Time, earliest};
 use abandonment::Abandonment;
 use loss::LossDetector;
@@ -54,12 +54,9 @@ use queue::SendQueue;
 use reneging_limiter::RenegingLimiter;
 use send_failure::FailureBuilder;
 
-pub use loss::LossDetection;
 pub(crate) use loss::LossSignal;
-pub use marked_data::MarkedData;
 pub(crate) use packet_plan::DataPacketPlan;
 pub(crate) use packet_plan::TransmitContext;
-pub use retransmission_route::RetransmissionRoute;
 pub(crate) use sack_processing::{Acked, SackContext, SackError};
 
 /// Limit of the chunks outstanding: Gap Ack Blocks reach 65,535 TSNs above the cumulative one.

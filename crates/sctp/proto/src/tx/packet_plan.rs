@@ -4,14 +4,13 @@
 use carrick_wire::{COMMON_HEADER_LEN, padded};
 
 use super::loss::LossSignal;
-use super::marked_data::MarkedData;
 use super::outstanding::ChunkState;
 use super::{MAX_OUTSTANDING, Sender};
 use crate::config::AssociationConfig;
 use crate::counters::Counters;
 use crate::observer::Observation;
 use crate::path::{Path, PathId, Paths};
-use crate::research::SwsAvoidance;
+use crate::research::{MarkedData, SwsAvoidance};
 use crate::stats::EndpointStats;
 use crate::time::{Time, earliest};
 

@@ -1,11 +1,11 @@
 //! Expiry of T3-rtx (RFC 9260, sections 6.3.3 and 7.2.3).
 
 use super::Sender;
-use super::marked_data::MarkedData;
 use super::sack_processing::window_event;
 use crate::config::AssociationConfig;
 use crate::observer::{Observation, ObservedEvent};
 use crate::path::{PathId, Paths};
+use crate::research::MarkedData;
 use crate::time::Time;
 
 impl Sender {

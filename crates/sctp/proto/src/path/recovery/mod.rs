@@ -11,7 +11,6 @@ mod undo;
 
 use crate::time::{Time, earliest};
 pub(crate) use missing_reports::PathReports;
-pub use missing_reports::ReportsPerSack;
 pub(super) use prr::Reduction;
 pub(super) use rack::MIN_RTT_VALIDITY;
 pub(crate) use rack::{Delivery, Rack};

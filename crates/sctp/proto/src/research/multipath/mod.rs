@@ -6,16 +6,15 @@
 
 mod buffer_splitting;
 mod data_route;
+mod gap_sacks;
 mod scope;
 mod window_growth;
-
-pub use crate::path::ReportsPerSack;
-pub use crate::rx::GapSacks;
 
 pub use buffer_splitting::{BufferSplitting, SplitBasis};
 pub(crate) use buffer_splitting::{Shares, Usage};
 pub use data_route::DataRoute;
-pub use scope::ReportScope;
+pub use gap_sacks::GapSacks;
+pub use scope::{ReportScope, ReportsPerSack};
 pub use window_growth::WindowGrowth;
 
 /// Multipath policies of one association.

@@ -16,3 +16,16 @@ pub enum ReportScope {
 }
 
 portable_enum! { ReportScope { 0: Association, 1: Path } }
+
+/// Number of missing reports per SACK and path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReportsPerSack {
+    /// One per SACK (RFC 9260, section 7.2.4), for a peer that sends a SACK for each packet above a gap.
+    One,
+    /// One per packet of the path that the SACK newly acknowledges, for chunks sent before that packet. The
+    /// result equals [`Self::One`] if the peer does not delay SACKs above a gap, and detects losses as
+    /// fast if it does.
+    Packets,
+}
+
+portable_enum! { ReportsPerSack { 0: One, 1: Packets } }

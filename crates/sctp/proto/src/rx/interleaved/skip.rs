@@ -13,8 +13,8 @@ use super::{DiscardedMessages, Interleaved, MessageAssembly, MessageKey, key};
 use crate::rx::buffer::Cost;
 use crate::rx::delivery::Delivery;
 use crate::rx::forward::AbortedMessage;
+use crate::stream_set::StreamSet;
 use crate::stream_table::StreamTable;
-use crate::streams::StreamSet;
 
 /// Distance from the last skipped MID at which it is forgotten: long before half of all MIDs, where
 /// the comparison would turn around.

@@ -23,9 +23,9 @@ use super::tsn_map::TsnMap;
 use crate::config::AssociationConfig;
 use crate::path::PathId;
 use crate::range_set::RangeSet;
+use crate::research::{BundledDuplicates, GapSacks};
 use crate::route::Route;
 use crate::time::Time;
-pub use route::SackRoute;
 
 /// Duplicate TSNs reported in one SACK at most.
 const MAX_DUPLICATES: usize = 64;
@@ -35,37 +35,6 @@ const SACK_LEN: usize = 16;
 
 /// Chunks after which a path that delivered none of them is no longer waited for.
 const MAX_IDLE_CHUNKS: u64 = 128;
-
-/// Acknowledgement of a packet with both duplicate and new DATA (RFC 9260, section 6.2, leaves the
-/// choice). A packet with only duplicates is always acknowledged at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BundledDuplicates {
-    /// At once: the sender learns earlier that a retransmission was not needed.
-    ReportAtOnce,
-    /// Like any packet with new DATA.
-    ReportLater,
-}
-
-portable_enum! { BundledDuplicates { 0: ReportAtOnce, 1: ReportLater } }
-
-/// Acknowledgement of packets that leave a gap.
-///
-/// A peer that sends on several paths at once causes gaps all the time, and each packet above a gap
-/// is acknowledged at once (RFC 9260, section 6.7): twice as many SACKs as on one path. The receiver of
-/// Iyengar et al. (2006, DAC) delays all of them, and with them the reports of real losses. The rule
-/// here needs no help of the peer: packets of one path rarely overtake each other, so a missing TSN
-/// can still be in flight only if some path has not delivered a higher one yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GapSacks {
-    /// Each at once (RFC 9260, section 6.7).
-    AtOnce,
-    /// At once only if every path that delivers data has delivered TSNs above the first gap; otherwise
-    /// every second packet or after SACK.Delay, as without gaps. The sender should count packets
-    /// and not SACKs ([`research::ReportsPerSack::Packets`](crate::research::ReportsPerSack::Packets)), or it detects losses later.
-    DelayedAcrossPaths,
-}
-
-portable_enum! { GapSacks { 0: AtOnce, 1: DelayedAcrossPaths } }
 
 /// State that decides when a SACK is due.
 ///

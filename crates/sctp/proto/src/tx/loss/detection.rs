@@ -1,25 +1,4 @@
-//! Selection of the loss detector, and the signals by which it detects losses.
-
-/// How losses are found before T3-rtx expires.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LossDetection {
-    /// By SACKs that report a chunk missing (RFC 9260 section 7.2.4): after
-    /// [`research::Policies::missing_reports`](crate::research::Policies::missing_reports) of them, once for each chunk unless
-    /// [`research::Policies::repeated_fast_retransmit`](crate::research::Policies::repeated_fast_retransmit) is set.
-    MissingReports,
-    /// The rule of RFC 2960: each SACK that reports a chunk missing counts, even without newly
-    /// acknowledged data. The count restarts with each fast retransmission, and each of them reduces
-    /// the window of the path where the chunk was last sent. There is no Fast Recovery, so that SACKs
-    /// for chunks in flight reduce the window several times per round trip for one loss. For
-    /// experiments (paper `mobile-ip`).
-    EveryReport,
-    /// By time: a chunk is lost when one sent later on the same path has been acknowledged, and then
-    /// as much time has passed as reordering may take (RACK, RFC 8985). Finds losses of
-    /// retransmissions too.
-    Rack,
-}
-
-portable_enum! { LossDetection { 0: MissingReports, 1: EveryReport, 2: Rack } }
+//! Signals by which losses are detected.
 
 /// Why a chunk is sent again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,7 @@ use carrick_wire::{StreamId, Tsn};
 
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::path::PathId;
-use crate::streams::StreamSet;
+use crate::stream_set::StreamSet;
 use crate::tx::message::PendingMessage;
 
 /// Deferred messages; allocated when streams are first reset or renumbered.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use carrick_wire::{Mid, StreamId};
 
-use crate::streams::StreamSet;
+use crate::stream_set::StreamSet;
 
 /// Stream without messages.
 #[derive(Clone, Copy, Debug)]

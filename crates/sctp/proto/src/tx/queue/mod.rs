@@ -17,9 +17,9 @@ use alloc::vec::Vec;
 use carrick_wire::{StreamId, Tsn};
 
 use super::message::PendingMessage;
-use super::scheduler::StreamScheduler;
+use crate::config::StreamScheduler;
 use crate::path::PathId;
-use crate::streams::StreamSet;
+use crate::stream_set::StreamSet;
 use deferred::DeferredMessages;
 use idle_streams::IdleStreams;
 pub(super) use stream_queues::NewChunk;

@@ -10,11 +10,12 @@ use carrick_wire::{DataFlags, Fsn, Mid, Ppid, StreamId};
 use super::idle_streams::{IdleStreams, StreamNumbers};
 use super::message_slab::{MessageSlab, StreamQueue};
 use crate::capacity::ReserveDoubling;
+use crate::config::StreamScheduler;
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::path::PathId;
-use crate::streams::StreamSet;
+use crate::stream_set::StreamSet;
 use crate::tx::message::PendingMessage;
-use crate::tx::scheduler::{Schedule, ScheduleEntry, StreamScheduler};
+use crate::tx::scheduler::{Schedule, ScheduleEntry};
 
 /// Fragment of a message, or a whole one, that is about to get its TSN.
 #[derive(Debug)]

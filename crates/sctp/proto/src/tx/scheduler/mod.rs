@@ -11,55 +11,10 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use core::fmt;
 
+use crate::config::StreamScheduler;
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 
-/// Scheduling of the messages of several streams (RFC 8260, section 3).
-///
-/// Without interleaving (I-DATA), a message that has begun is finished before another one begins,
-/// whatever the scheduler.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum StreamScheduler {
-    /// In the order in which the user sent them (section 3.1, `SCTP_SS_FCFS`).
-    #[default]
-    FirstCome,
-    /// Streams in turn, a message each, or a chunk each with interleaving (section 3.2,
-    /// `SCTP_SS_RR`).
-    RoundRobin,
-    /// Streams in turn, a packet each: a packet has chunks of one stream only (section 3.3,
-    /// `SCTP_SS_RR_PKT`).
-    RoundRobinPerPacket,
-    /// Streams with a lower [value](crate::Endpoint::set_stream_value) strictly before those with a
-    /// higher one; first come, first served among equals (section 3.4, `SCTP_SS_PRIO`).
-    Priority,
-    /// Streams get the same number of bytes (section 3.5, `SCTP_SS_FB`).
-    FairBandwidth,
-    /// Streams get bytes in proportion to their [value](crate::Endpoint::set_stream_value), where 0
-    /// counts as 1 (section 3.6, `SCTP_SS_WFQ`).
-    WeightedFair,
-}
-
-portable_enum! {
-    StreamScheduler {
-        0: FirstCome,
-        1: RoundRobin,
-        2: RoundRobinPerPacket,
-        3: Priority,
-        4: FairBandwidth,
-        5: WeightedFair,
-    }
-}
-
 impl StreamScheduler {
-    /// All schedulers, in the order of the RFC.
-    pub const ALL: [Self; 6] = [
-        Self::FirstCome,
-        Self::RoundRobin,
-        Self::RoundRobinPerPacket,
-        Self::Priority,
-        Self::FairBandwidth,
-        Self::WeightedFair,
-    ];
-
     fn discipline(self) -> Box<dyn Discipline> {
         match self {
             Self::FirstCome => Box::new(disciplines::FirstCome),

@@ -1,5 +1,8 @@
 //! Notifications to the user (RFC 9260, section 11.2), in the order in which they occurred.
 
+mod cause;
+mod reconfig;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,10 +12,11 @@ use core::ops::Range;
 use bytes::Bytes;
 use carrick_wire::{Ppid, SharedKeyId, Ssn, StreamId, Tsn};
 
-use crate::error::AbortCause;
 use crate::path::PathId;
 use crate::reliability::AbandonmentPolicy;
-use crate::streams::{ReconfigOutcome, StreamDirection};
+
+pub use cause::AbortCause;
+pub use reconfig::{ReconfigOutcome, StreamDirection};
 
 /// Notification about an association. The capitals are the names in RFC 9260, section 11.2.
 #[derive(Clone, PartialEq, Eq, Debug)]
