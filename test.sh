@@ -399,6 +399,7 @@ fi
 check format cargo fmt --all --check
 need python3 links python3 scripts/check_links.py
 need python3 wings scripts/wings.py --check
+need python3 circles scripts/mirror.py --check
 need python3 means python3 scripts/means.py --check
 need python3 conformance python3 scripts/conformance.py --check
 need python3 differences python3 scripts/sockets_differences.py --check
