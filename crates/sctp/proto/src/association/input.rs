@@ -265,7 +265,10 @@ impl Association {
             // INIT is alone in its packet and COOKIE ECHO first (sections 6.10 and 5.1); elsewhere they are
             // invalid.
             Chunk::Init(_) | Chunk::CookieEcho(_) => return ControlFlow::Break(()),
-            _ => return self.on_unknown(raw, route, progress, cx.now),
+            // AUTH that is in force is processed before, and PAD is skipped by the rule for its type (RFC 4820, section 3).
+            Chunk::Auth(_) | Chunk::Pad(_) | Chunk::Unknown(_) => {
+                return self.on_unknown(raw, route, progress, cx.now);
+            }
         }
         ControlFlow::Continue(())
     }
