@@ -41,19 +41,8 @@ portable_struct! {
     }
 }
 
-/// Accessors of the extensions in the order of their bits in a cookie.
-type Field = fn(&mut Extensions) -> &mut bool;
-const FIELDS: [Field; 9] = [
-    |e| &mut e.partial_reliability,
-    |e| &mut e.authentication,
-    |e| &mut e.dynamic_addresses,
-    |e| &mut e.reconfiguration,
-    |e| &mut e.interleaving,
-    |e| &mut e.ecn,
-    |e| &mut e.interleaved_partial_reliability,
-    |e| &mut e.nr_sack,
-    |e| &mut e.zero_checksum,
-];
+/// Number of chunk types in the Supported Extensions parameter, if all extensions are offered.
+const CHUNK_TYPES: usize = 8;
 
 impl Extensions {
     /// Empty set.
@@ -94,18 +83,47 @@ impl Extensions {
     }
 
     /// Returns the set as a bit field for a cookie.
-    pub(crate) fn bits(mut self) -> u16 {
-        let bit = |(n, field): (usize, &Field)| u16::from(*field(&mut self)) << n;
-        FIELDS.iter().enumerate().map(bit).sum()
+    pub(crate) fn bits(self) -> u16 {
+        let Self {
+            partial_reliability,
+            authentication,
+            dynamic_addresses,
+            reconfiguration,
+            interleaving,
+            ecn,
+            interleaved_partial_reliability,
+            nr_sack,
+            zero_checksum,
+        } = self;
+        let fields = [
+            partial_reliability,
+            authentication,
+            dynamic_addresses,
+            reconfiguration,
+            interleaving,
+            ecn,
+            interleaved_partial_reliability,
+            nr_sack,
+            zero_checksum,
+        ];
+        let lower = fields.iter().rev();
+        lower.fold(0, |bits, field| bits << 1 | u16::from(*field))
     }
 
     /// Returns the set of a bit field.
     pub(crate) fn from_bits(bits: u16) -> Self {
-        let mut all = Self::NONE;
-        for (n, field) in FIELDS.iter().enumerate() {
-            *field(&mut all) = bits >> n & 1 == 1;
+        let has = |n: u32| bits >> n & 1 == 1;
+        Self {
+            partial_reliability: has(0),
+            authentication: has(1),
+            dynamic_addresses: has(2),
+            reconfiguration: has(3),
+            interleaving: has(4),
+            ecn: has(5),
+            interleaved_partial_reliability: has(6),
+            nr_sack: has(7),
+            zero_checksum: has(8),
         }
-        all
     }
 
     /// Returns whether a chunk type belongs to an extension of the set.
@@ -166,7 +184,7 @@ impl Extensions {
         if self.zero_checksum {
             parameters.zero_checksum_acceptable(ErrorDetectionMethod::DTLS);
         }
-        let mut types = [ChunkType::DATA; 8];
+        let mut types = [ChunkType::DATA; CHUNK_TYPES];
         let listed = types.iter_mut().zip(self.chunk_types());
         let count = listed.map(|(place, kind)| *place = kind).count();
         if count > 0 {
@@ -176,18 +194,27 @@ impl Extensions {
 
     /// Returns the chunk types for the Supported Extensions parameter.
     fn chunk_types(self) -> impl Iterator<Item = ChunkType> {
-        let listed = [
-            (self.partial_reliability, ChunkType::FORWARD_TSN),
-            (self.authentication, ChunkType::AUTH),
-            (self.dynamic_addresses, ChunkType::ASCONF),
-            (self.dynamic_addresses, ChunkType::ASCONF_ACK),
-            (self.reconfiguration, ChunkType::RE_CONFIG),
-            (self.interleaving, ChunkType::I_DATA),
-            (
-                self.interleaved_partial_reliability,
-                ChunkType::I_FORWARD_TSN,
-            ),
-            (self.nr_sack, ChunkType::NR_SACK),
+        let Self {
+            partial_reliability,
+            authentication,
+            dynamic_addresses,
+            reconfiguration,
+            interleaving,
+            // Parameters of their own.
+            ecn: _,
+            interleaved_partial_reliability,
+            nr_sack,
+            zero_checksum: _,
+        } = self;
+        let listed: [_; CHUNK_TYPES] = [
+            (partial_reliability, ChunkType::FORWARD_TSN),
+            (authentication, ChunkType::AUTH),
+            (dynamic_addresses, ChunkType::ASCONF),
+            (dynamic_addresses, ChunkType::ASCONF_ACK),
+            (reconfiguration, ChunkType::RE_CONFIG),
+            (interleaving, ChunkType::I_DATA),
+            (interleaved_partial_reliability, ChunkType::I_FORWARD_TSN),
+            (nr_sack, ChunkType::NR_SACK),
         ];
         let offered = listed.into_iter().filter(|(offered, _)| *offered);
         offered.map(|(_, kind)| kind)
@@ -205,7 +232,8 @@ mod tests {
     use super::*;
 
     fn all() -> impl Iterator<Item = Extensions> {
-        (0..1 << FIELDS.len()).map(Extensions::from_bits)
+        let every = Extensions::from_bits(u16::MAX);
+        (0..=every.bits()).map(Extensions::from_bits)
     }
 
     #[test]
