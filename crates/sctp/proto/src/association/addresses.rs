@@ -23,6 +23,7 @@ use crate::addresses::{
     AddressChanges, DynamicAddresses, IllegalAsconfAck, PeerRequestContext, PeerRequests,
     SerialCheck, chunk_value, retain,
 };
+use crate::auth::ChunkSet;
 use crate::error::OperationError;
 use crate::event::{AbortCause, AddressEvent, CloseReason, Event};
 use crate::path::{PathErrorCause, PathId};
@@ -138,7 +139,9 @@ impl Association {
             ..path.route()
         };
         let mut packet = PacketBuilder::new(buf, self.header(), path.packet_size());
-        let slot = self.auth.open(&mut packet, &[ChunkType::ASCONF]);
+        let slot = self
+            .auth
+            .open(&mut packet, &ChunkSet::of(&[ChunkType::ASCONF]));
         packet.raw(ChunkType::ASCONF, 0, &asconf.value);
         // The receiver may have to find the association by an address in the chunk (RFC 9653 section
         // 5.2).

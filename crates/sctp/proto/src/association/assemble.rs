@@ -17,26 +17,25 @@ use alloc::vec::Vec;
 
 use carrick_wire::{AuthSlot, ChunkType, PacketBuilder};
 
-use super::oversized::fill_up;
+use super::forward_tsn::FORWARDS;
+use super::oversized::{PADDING, fill_up};
+use super::sack::SACKS_WITH_ECNE;
 use super::state::AssociationState;
 use super::{Association, Context};
+use crate::auth::ChunkSet;
 use crate::path::PathId;
 use crate::route::{Ecn, Route};
 use crate::transmit::{MAX_SEGMENTED_BYTES, MAX_SEGMENTS, Transmit};
 use crate::tx::DataPacketPlan;
 
-/// Chunks of packets with DATA: DATA alone, with PAD, or with bundled control chunks.
-const DATA_KINDS: [ChunkType; 2] = [ChunkType::DATA, ChunkType::I_DATA];
-const OVERSIZED_KINDS: [ChunkType; 3] = [ChunkType::DATA, ChunkType::I_DATA, ChunkType::PAD];
-const BUNDLED_KINDS: [ChunkType; 7] = [
-    ChunkType::DATA,
-    ChunkType::I_DATA,
-    ChunkType::SACK,
-    ChunkType::ECNE,
-    ChunkType::FORWARD_TSN,
-    ChunkType::I_FORWARD_TSN,
-    ChunkType::NR_SACK,
-];
+/// Chunk types that [`Sender::add_data`](crate::tx::Sender::add_data) writes.
+pub(super) const DATA: ChunkSet = ChunkSet::of(&[ChunkType::DATA, ChunkType::I_DATA]);
+
+/// Chunk types of a packet that exceeds the path MTU.
+const OVERSIZED: ChunkSet = DATA.with(PADDING);
+
+/// Chunk types of a packet with bundled control chunks.
+const BUNDLED: ChunkSet = DATA.with(SACKS_WITH_ECNE).with(FORWARDS);
 
 /// A packet that has been begun.
 #[derive(Clone, Copy)]
@@ -55,14 +54,15 @@ struct PacketPlan {
 }
 
 impl PacketPlan {
-    fn kinds(&self) -> &'static [ChunkType] {
+    /// Returns the types of the chunks that the packet may contain.
+    fn kinds(&self) -> &'static ChunkSet {
         // Room for AUTH is reserved for DATA only, where nothing else needs it.
         if self.with_sack || self.with_forward {
-            &BUNDLED_KINDS
+            &BUNDLED
         } else if self.oversized {
-            &OVERSIZED_KINDS
+            &OVERSIZED
         } else {
-            &DATA_KINDS
+            &DATA
         }
     }
 }
@@ -89,7 +89,7 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
     fn new(association: &'a mut Association, cx: &'a mut Context<'c>) -> Self {
         Self {
             shutting_down: !matches!(association.state, AssociationState::Established),
-            reserved: association.auth.len_for(&DATA_KINDS),
+            reserved: association.auth.len_for(&DATA),
             // A protection may turn packets of equal size into packets of different sizes.
             max_segments: association.protection.as_ref().map_or(MAX_SEGMENTS, |_| 1),
             association,
@@ -116,7 +116,7 @@ impl<'a, 'c> PacketAssembler<'a, 'c> {
         let size = sender.oversized(permit, normal - self.reserved, &tx);
         let association = &*self.association;
         let oversized = size.map(|size| {
-            let needed = size + association.auth.len_for(&OVERSIZED_KINDS);
+            let needed = size + association.auth.len_for(&OVERSIZED);
             association.limit_for(needed, normal, permit.path, self.cx)
         });
         let too_small = self.segment_size.is_some_and(|size| size > normal);

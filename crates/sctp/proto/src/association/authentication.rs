@@ -3,11 +3,10 @@
 
 use alloc::vec::Vec;
 
-use carrick_wire::{
-    Auth as AuthChunk, AuthSlot, CauseCode, ChunkType, Packet, PacketBuilder, SharedKeyId,
-};
+use carrick_wire::{Auth as AuthChunk, AuthSlot, CauseCode, Packet, PacketBuilder, SharedKeyId};
 
 use super::Association;
+use super::assemble::DATA;
 use crate::auth::{Auth, AuthOutcome, KeyError, KeyVector};
 use crate::event::{AuthenticationEvent, Event};
 use crate::route::Route;
@@ -22,8 +21,7 @@ impl Association {
         } else {
             self.auth.disable();
         }
-        let data = [ChunkType::DATA, ChunkType::I_DATA];
-        self.paths.reserve(self.auth.len_for(&data));
+        self.paths.reserve(self.auth.len_for(&DATA));
     }
 
     /// Notifies the user if the peer lacks the authentication that this side offered.

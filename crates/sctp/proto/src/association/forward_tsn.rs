@@ -7,10 +7,15 @@ use carrick_wire::{ChunkType, ForwardTsn, IForwardTsn, PacketBuilder};
 use super::input::PacketProgress;
 use super::output::single;
 use super::{Association, Context};
+use crate::auth::ChunkSet;
 use crate::event::Event;
 use crate::path::PathId;
 use crate::rx::Receiver;
 use crate::transmit::Transmit;
+
+/// Chunk types that [`Association::bundle_forward`] writes.
+pub(super) const FORWARDS: ChunkSet =
+    ChunkSet::of(&[ChunkType::FORWARD_TSN, ChunkType::I_FORWARD_TSN]);
 
 impl Association {
     /// FORWARD-TSN: the peer abandoned messages. It is acknowledged like DATA.
@@ -118,7 +123,9 @@ impl Association {
         let path = sender.forward_path(&tx)?;
         let (header, limit) = (self.header(), self.paths[path].packet_size());
         let mut packet = PacketBuilder::new(buf, header, limit);
-        let slot = self.auth.open(&mut packet, &[self.forward_chunk()]);
+        let slot = self
+            .auth
+            .open(&mut packet, &ChunkSet::of(&[self.forward_chunk()]));
         self.bundle_forward(path, &mut packet, cx);
         let len = self.finish(packet, slot);
         (len > 0).then(|| single(self.paths[path].route(), len))

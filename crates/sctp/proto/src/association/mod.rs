@@ -57,7 +57,7 @@ use bytes::Bytes;
 use carrick_wire::{CommonHeader, StreamId, Tsn, VerificationTag};
 
 use crate::addresses::{AddressVersion, AdvertisedAddresses, DynamicAddresses, LocalAddresses};
-use crate::auth::Auth;
+use crate::auth::{Auth, ChunkSet};
 use crate::config::{AssociationConfig, StreamScheduler};
 use crate::cookie::TieTags;
 use crate::counters::Counters;
@@ -310,9 +310,8 @@ impl Association {
             let header = self.header();
             self.send_last(route.for_reply(), cx, |association, buf| {
                 let mut packet = carrick_wire::PacketBuilder::new(buf, header, 1200);
-                let slot = association
-                    .auth
-                    .open(&mut packet, &[carrick_wire::ChunkType::ABORT]);
+                let kinds = ChunkSet::of(&[carrick_wire::ChunkType::ABORT]);
+                let slot = association.auth.open(&mut packet, &kinds);
                 packet.abort(false, |causes| {
                     if cause.code != 0 {
                         causes.raw(carrick_wire::CauseCode(cause.code), &cause.information);

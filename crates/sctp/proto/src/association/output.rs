@@ -22,7 +22,12 @@ impl Association {
     ) -> Option<Transmit> {
         self.follow_local_addresses(cx);
         loop {
+            let start = buf.len();
             let transmit = self.next_transmit(buf, cx)?;
+            debug_assert!(
+                self.authenticates(&buf[start..], &transmit),
+                "a chunk without the AUTH that the peer requires"
+            );
             if let Some(mut transmit) = self.protect(buf, transmit, cx.now) {
                 let path = self.count(&transmit, cx);
                 transmit.dscp = self.dscp(path, transmit.route.remote);
@@ -49,6 +54,13 @@ impl Association {
                 .or_else(|| self.output_heartbeat(buf, cx))
                 .or_else(|| self.output_probe(buf, cx)),
         }
+    }
+
+    /// Returns whether AUTH precedes all chunks that the peer accepts only authenticated: AUTH is written before it is known which
+    /// chunks follow it, by the sets of types that their writers declare.
+    fn authenticates(&self, packets: &[u8], transmit: &Transmit) -> bool {
+        let size = transmit.segment_size.unwrap_or(packets.len()).max(1);
+        packets.chunks(size).all(|packet| self.auth.covers(packet))
     }
 
     /// Counts packets that leave. Returns their path, if they have one.

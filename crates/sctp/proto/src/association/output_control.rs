@@ -7,10 +7,13 @@ use carrick_wire::{
     PacketBuilder, ParameterType, VerificationTag,
 };
 
+use super::assemble::DATA;
 use super::output::single;
+use super::sack::SACKS_WITH_ECNE;
 use super::state::AssociationState;
 use super::{Association, Context, Reply};
 use crate::addresses::write_addresses;
+use crate::auth::ChunkSet;
 use crate::path::{Path, PathId, heartbeat};
 use crate::research::WindowAnnouncement;
 use crate::route::Route;
@@ -18,6 +21,29 @@ use crate::transmit::Transmit;
 
 /// Bytes of a SHUTDOWN.
 const SHUTDOWN_LEN: usize = 8;
+
+/// Chunk types that [`Association::bundle_shutdown`] writes besides FORWARD-TSN.
+pub(super) const SHUTDOWNS: ChunkSet =
+    ChunkSet::of(&[ChunkType::SHUTDOWN, ChunkType::SHUTDOWN_ACK]);
+
+/// Chunk types of a probe of the path MTU.
+const PROBES: ChunkSet = ChunkSet::of(&[ChunkType::HEARTBEAT, ChunkType::PAD]);
+
+/// Chunk types behind a COOKIE ECHO.
+const BEHIND_COOKIE: ChunkSet = ChunkSet::of(&[ChunkType::ERROR]).with(DATA);
+
+/// Chunk types behind replies.
+const BEHIND_REPLIES: ChunkSet = ChunkSet::of(&[ChunkType::HEARTBEAT]).with(SACKS_WITH_ECNE);
+
+/// Types of replies of which one that the peer requires authenticated puts AUTH in front of all packets with replies. Other
+/// types put it in front of the packets that contain them, such as ASCONF-ACK, which always requires it.
+const COMMON_REPLIES: ChunkSet = ChunkSet::of(&[
+    ChunkType::COOKIE_ACK,
+    ChunkType::HEARTBEAT_ACK,
+    ChunkType::ERROR,
+    ChunkType::CWR,
+    ChunkType::RE_CONFIG,
+]);
 
 /// Bytes of a packet to an unknown address.
 const SMALL_PACKET: usize = 1200;
@@ -131,16 +157,14 @@ impl Association {
         let cookie = echoed.cookie.clone();
         let unrecognized = core::mem::take(&mut echoed.unrecognized);
         // 2. A cookie larger than a packet has to be fragmented by IP.
-        let needed = 12
-            + self.auth.len_for(&[ChunkType::COOKIE_ECHO])
-            + carrick_wire::padded(4 + cookie.len());
+        let cookie_echo = ChunkSet::of(&[ChunkType::COOKIE_ECHO]);
+        let needed = 12 + self.auth.len_for(&cookie_echo) + carrick_wire::padded(4 + cookie.len());
         let mut packet = PacketBuilder::new(buf, header, limit.max(needed));
-        let mut slot = self.auth.open(&mut packet, &[ChunkType::COOKIE_ECHO]);
+        let mut slot = self.auth.open(&mut packet, &cookie_echo);
         packet.cookie_echo(&cookie);
-        let behind = [ChunkType::ERROR, ChunkType::DATA, ChunkType::I_DATA];
         // 3.
-        if slot.is_none() && packet.fits(self.auth.len_for(&behind)) {
-            slot = self.auth.open(&mut packet, &behind);
+        if slot.is_none() && packet.fits(self.auth.len_for(&BEHIND_COOKIE)) {
+            slot = self.auth.open(&mut packet, &BEHIND_COOKIE);
         }
         // 4.
         if !unrecognized.is_empty() && packet.fits(8 + unrecognized.len()) {
@@ -151,7 +175,7 @@ impl Association {
         }
         // 5. The path may not take packets of full size; that is not known yet.
         let sized = !repeated || !self.paths[path].discovers_mtu();
-        if sized && (slot.is_some() || self.auth.len_for(&behind) == 0) {
+        if sized && (slot.is_some() || self.auth.len_for(&BEHIND_COOKIE) == 0) {
             let (sender, mut tx) = self.transmit_context(cx.now, false, cx.stats);
             if let Some(permit) = sender.plan_beside_cookie(path, &mut tx) {
                 sender.add_data(permit, &mut packet, &mut tx);
@@ -190,21 +214,10 @@ impl Association {
             Reply::CookieAck | Reply::Cwr(_) => 20,
         };
         // 2. The packet contains some of these types; chunks that don't require AUTH may follow it.
-        let mut kinds = [
-            ChunkType::COOKIE_ACK,
-            ChunkType::HEARTBEAT,
-            ChunkType::HEARTBEAT_ACK,
-            ChunkType::ERROR,
-            ChunkType::SACK,
-            ChunkType::CWR,
-            ChunkType::ECNE,
-            ChunkType::RE_CONFIG,
-            ChunkType::NR_SACK,
-            ChunkType::COOKIE_ACK,
-        ];
-        if self.replies.contains_asconf_ack(route) {
-            kinds[9] = ChunkType::ASCONF_ACK;
-        }
+        let mut kinds = BEHIND_REPLIES.with(COMMON_REPLIES);
+        self.replies
+            .kinds(route)
+            .for_each(|kind| kinds.insert(kind));
         let first_len = first_len + self.auth.len_for(&kinds);
         let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
         let slot = self.auth.open(&mut packet, &kinds);
@@ -322,13 +335,11 @@ impl Association {
             return None;
         }
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[path].packet_size());
-        let kinds = [ChunkType::SHUTDOWN, ChunkType::SHUTDOWN_ACK];
-        let slot = if self.sender.awaits_forward() {
-            self.auth
-                .open(&mut packet, &[kinds[0], kinds[1], self.forward_chunk()])
-        } else {
-            self.auth.open(&mut packet, &kinds)
-        };
+        let mut kinds = SHUTDOWNS;
+        if self.sender.awaits_forward() {
+            kinds.insert(self.forward_chunk());
+        }
+        let slot = self.auth.open(&mut packet, &kinds);
         self.bundle_shutdown(path, &mut packet, true, cx);
         let len = self.finish(packet, slot);
         (len > 0).then(|| single(route, len))
@@ -398,7 +409,8 @@ impl Association {
             info
         };
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[id].packet_size());
-        let slot = self.auth.open(&mut packet, &[ChunkType::HEARTBEAT]);
+        let heartbeat = ChunkSet::of(&[ChunkType::HEARTBEAT]);
+        let slot = self.auth.open(&mut packet, &heartbeat);
         packet.heartbeat(&info);
         Some(single(route, self.finish(packet, slot)))
     }
@@ -414,14 +426,13 @@ impl Association {
         }
         let (id, size) = self.paths.next_probe()?;
         let header = self.header();
-        let kinds = [ChunkType::HEARTBEAT, ChunkType::PAD];
-        let bare = COMMON_HEADER_LEN + self.auth.len_for(&kinds) + heartbeat::CHUNK_LEN;
+        let bare = COMMON_HEADER_LEN + self.auth.len_for(&PROBES) + heartbeat::CHUNK_LEN;
         let path = &mut self.paths[id];
         let info = path.probe_sent(size, cx.now, cx.random);
         let route = path.route();
         let len = size.saturating_sub(path.below_len()).max(bare);
         let mut packet = PacketBuilder::new(buf, header, len);
-        let slot = self.auth.open(&mut packet, &kinds);
+        let slot = self.auth.open(&mut packet, &PROBES);
         packet.heartbeat(&info);
         if len >= bare + CHUNK_HEADER_LEN {
             packet.pad((len - bare) & !3);

@@ -7,14 +7,18 @@
 //! each time. So these packets are filled with PAD until they exceed the route's MTU (RFC 4820 section
 //! 3: a peer that does not know PAD skips it).
 
-use carrick_wire::{CHUNK_HEADER_LEN, PacketBuilder, padded};
+use carrick_wire::{CHUNK_HEADER_LEN, ChunkType, PacketBuilder, padded};
 
 use super::{Association, Context};
+use crate::auth::ChunkSet;
 use crate::path::PathId;
 
 /// Packets on routes of a larger MTU are not filled: only the loopback interface has such an MTU, and a
 /// DTLS record holds no more.
 const LARGEST_FILLED: usize = 16_000;
+
+/// Chunk type that [`fill_up`] writes.
+pub(super) const PADDING: ChunkSet = ChunkSet::of(&[ChunkType::PAD]);
 
 impl Association {
     /// Returns the limit for a packet whose first chunk needs this many bytes of SCTP: `normal`, or if

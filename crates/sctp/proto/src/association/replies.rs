@@ -51,6 +51,21 @@ portable_enum! {
     }
 }
 
+impl Reply {
+    /// Returns the type of the chunk.
+    fn kind(&self) -> ChunkType {
+        match self {
+            Self::CookieAck => ChunkType::COOKIE_ACK,
+            Self::HeartbeatAck(_) => ChunkType::HEARTBEAT_ACK,
+            Self::AsconfAck(_) => ChunkType::ASCONF_ACK,
+            Self::Error(_) => ChunkType::ERROR,
+            Self::ReConfig(_) => ChunkType::RE_CONFIG,
+            Self::Cwr(_) => ChunkType::CWR,
+            Self::Sack(kind, _) => *kind,
+        }
+    }
+}
+
 /// Queued replies, each with its route.
 #[derive(Debug, Default)]
 pub(super) struct ReplyQueue {
@@ -126,10 +141,10 @@ impl ReplyQueue {
         next.map(|r| &r.1)
     }
 
-    /// Returns whether one of the next replies, with this route, is an ASCONF-ACK.
-    pub(super) fn contains_asconf_ack(&self, route: Route) -> bool {
-        let mut same = self.queue.iter().take_while(|r| r.0 == route);
-        same.any(|r| matches!(r.1, Reply::AsconfAck(_)))
+    /// Returns the chunk types of the next replies, with this route.
+    pub(super) fn kinds(&self, route: Route) -> impl Iterator<Item = ChunkType> {
+        let same = self.queue.iter().take_while(move |r| r.0 == route);
+        same.map(|r| r.1.kind())
     }
 
     /// Removes the next reply, which has been sent.

@@ -5,22 +5,20 @@ use alloc::vec::Vec;
 
 use carrick_wire::{ChunkType, PacketBuilder};
 
+use super::forward_tsn::FORWARDS;
 use super::output::single;
+use super::output_control::SHUTDOWNS;
 use super::{Association, Context, Reply};
+use crate::auth::ChunkSet;
 use crate::observer::ObservedEvent;
 use crate::path::PathId;
 use crate::transmit::Transmit;
 
-/// Chunks that a packet with a SACK alone may hold.
-const SACK_KINDS: [ChunkType; 7] = [
-    ChunkType::SACK,
-    ChunkType::ECNE,
-    ChunkType::SHUTDOWN,
-    ChunkType::SHUTDOWN_ACK,
-    ChunkType::NR_SACK,
-    ChunkType::FORWARD_TSN,
-    ChunkType::I_FORWARD_TSN,
-];
+/// Chunk types that [`Association::write_sack`] writes.
+const SACKS: ChunkSet = ChunkSet::of(&[ChunkType::SACK, ChunkType::NR_SACK]);
+
+/// Chunk types that [`Association::write_sack_with_ecne`] writes.
+pub(super) const SACKS_WITH_ECNE: ChunkSet = ChunkSet::of(&[ChunkType::ECNE]).with(SACKS);
 
 impl Association {
     /// Writes a pending SACK into a packet for this path, if its route is the same (RFC 9260, section
@@ -80,7 +78,7 @@ impl Association {
         if !self.paths[path].is_confirmed() {
             return;
         }
-        let reserved = self.auth.len_for(&[ChunkType::SACK, ChunkType::NR_SACK]);
+        let reserved = self.auth.len_for(&SACKS);
         let limit = self.paths[path].packet_size() - reserved;
         let (kind, value) = self.receiver.encode_sack(limit);
         self.count_sack(path, kind, cx);
@@ -105,7 +103,8 @@ impl Association {
         }
         let limit = self.paths[path].packet_size();
         let mut packet = PacketBuilder::new(buf, self.header(), limit);
-        let slot = self.auth.open(&mut packet, &SACK_KINDS);
+        let kinds = SACKS_WITH_ECNE.with(SHUTDOWNS).with(FORWARDS);
+        let slot = self.auth.open(&mut packet, &kinds);
         self.write_sack_with_ecne(path, &mut packet, cx);
         self.bundle_shutdown(path, &mut packet, false, cx);
         Some(single(route, self.finish(packet, slot)))

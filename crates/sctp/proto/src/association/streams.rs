@@ -19,9 +19,11 @@ use carrick_wire::{
 
 use super::input::PacketProgress;
 use super::output::single;
-use super::oversized::fill_up;
+use super::oversized::{PADDING, fill_up};
+use super::sack::SACKS_WITH_ECNE;
 use super::state::AssociationState;
 use super::{Association, Context, Reply};
+use crate::auth::ChunkSet;
 use crate::error::ReconfigError;
 use crate::event::{Event, ReconfigOutcome, StreamDirection};
 use crate::path::PathErrorCause;
@@ -36,14 +38,10 @@ use crate::transmit::Transmit;
 /// Bytes of two responses with TSNs in a packet of their own.
 const RESPONSES_LEN: usize = COMMON_HEADER_LEN + CHUNK_HEADER_LEN + 2 * 20;
 
-/// Chunks that a packet with a request may contain.
-const RECONFIG_KINDS: [ChunkType; 5] = [
-    ChunkType::RE_CONFIG,
-    ChunkType::SACK,
-    ChunkType::NR_SACK,
-    ChunkType::ECNE,
-    ChunkType::PAD,
-];
+/// Chunk types of a packet with a request.
+const RECONFIGS: ChunkSet = ChunkSet::of(&[ChunkType::RE_CONFIG])
+    .with(SACKS_WITH_ECNE)
+    .with(PADDING);
 
 /// Requests of the user, and their transmission.
 impl Association {
@@ -99,7 +97,7 @@ impl Association {
 
     /// Bytes of a RE-CONFIG chunk that fit into a packet on every path.
     fn room_for_reconfig(&self) -> usize {
-        let reserved = self.auth.len_for(&RECONFIG_KINDS);
+        let reserved = self.auth.len_for(&RECONFIGS);
         self.paths.amdcs().saturating_sub(reserved)
     }
 
@@ -140,10 +138,10 @@ impl Association {
             self.receiver.defer_all();
         }
         let normal = self.paths[path].packet_size();
-        let needed = COMMON_HEADER_LEN + self.auth.len_for(&RECONFIG_KINDS) + operation.chunk_len();
+        let needed = COMMON_HEADER_LEN + self.auth.len_for(&RECONFIGS) + operation.chunk_len();
         let limit = self.limit_for(needed, normal, path, cx);
         let mut packet = PacketBuilder::new(buf, self.header(), limit);
-        let slot = self.auth.open(&mut packet, &RECONFIG_KINDS);
+        let slot = self.auth.open(&mut packet, &RECONFIGS);
         let ahead = packet.len();
         packet.re_config(|parameters| operation.write(&flight, parameters));
         if self.has_room_for_sack(&packet) {

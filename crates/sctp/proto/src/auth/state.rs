@@ -168,9 +168,9 @@ impl AuthState {
             .filter(move |kind| chunks.contains(*kind))
     }
 
-    /// Returns whether the peer accepts the chunk type only authenticated.
-    fn wants(&self, kind: ChunkType) -> bool {
-        self.is_negotiated() && self.wanted.contains(kind)
+    /// Returns whether the peer accepts one of these chunk types only authenticated.
+    fn wants(&self, kinds: &ChunkSet) -> bool {
+        self.is_negotiated() && self.wanted.intersects(kinds)
     }
 
     /// Returns the length of an AUTH chunk in bytes.
@@ -352,26 +352,34 @@ impl Auth {
         state.is_some_and(|state| state.verify(chunk, packet) == HmacCheck::Valid)
     }
 
-    /// Appends an AUTH chunk if the peer requires it for one of these chunk types; [`Self::finish`] fills
-    /// in its HMAC.
+    /// Appends an AUTH chunk if the peer requires it for one of the chunk types that may follow; [`Self::finish`]
+    /// fills in its HMAC.
     #[inline]
     pub(crate) fn open(
         &self,
         packet: &mut PacketBuilder<'_>,
-        kinds: &[ChunkType],
+        kinds: &ChunkSet,
     ) -> Option<AuthSlot> {
-        let state = self.0.as_ref()?;
-        let wanted = kinds.iter().any(|kind| state.wants(*kind));
-        wanted.then(|| state.open(packet))
+        let state = self.0.as_ref().filter(|state| state.wants(kinds))?;
+        Some(state.open(packet))
     }
 
     /// Returns the bytes of the AUTH chunk that [`Self::open`] appends, 0 if it appends none.
     #[inline]
-    pub(crate) fn len_for(&self, kinds: &[ChunkType]) -> usize {
-        let state = self.0.as_ref();
-        state
-            .filter(|state| kinds.iter().any(|kind| state.wants(*kind)))
-            .map_or(0, |state| state.chunk_len())
+    pub(crate) fn len_for(&self, kinds: &ChunkSet) -> usize {
+        let state = self.0.as_ref().filter(|state| state.wants(kinds));
+        state.map_or(0, |state| state.chunk_len())
+    }
+
+    /// Returns whether AUTH precedes each chunk of a packet that the peer accepts only authenticated (RFC 4895,
+    /// section 6.2).
+    pub(crate) fn covers(&self, packet: &[u8]) -> bool {
+        let (Some(state), Ok(packet)) = (&self.0, Packet::parse(packet)) else {
+            return true;
+        };
+        let chunks = packet.chunks().map_while(Result::ok).map(|raw| raw.kind);
+        let mut bare = chunks.take_while(|kind| *kind != ChunkType::AUTH);
+        !bare.any(|kind| state.wants(&ChunkSet::of(&[kind])))
     }
 
     /// Fills in the HMAC, finishes a packet and returns its length; 0 for a packet without a chunk behind

@@ -23,6 +23,32 @@ pub(crate) struct ChunkSet([u64; 4]);
 portable_tuple! { ChunkSet(bits) }
 
 impl ChunkSet {
+    /// Returns the set of these types.
+    pub(crate) const fn of(kinds: &[ChunkType]) -> Self {
+        let mut set = Self([0; 4]);
+        let mut n = 0;
+        while n < kinds.len() {
+            set.0[(kinds[n].0 >> 6) as usize] |= 1 << (kinds[n].0 & 63);
+            n += 1;
+        }
+        set
+    }
+
+    /// Returns the types of this set and of another one.
+    pub(crate) const fn with(mut self, other: Self) -> Self {
+        let mut n = 0;
+        while n < self.0.len() {
+            self.0[n] |= other.0[n];
+            n += 1;
+        }
+        self
+    }
+
+    /// Returns whether the sets have a type in common.
+    pub(crate) fn intersects(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).any(|(a, b)| a & b != 0)
+    }
+
     pub(crate) fn insert(&mut self, kind: ChunkType) {
         self.0[usize::from(kind.0 >> 6)] |= 1 << (kind.0 & 63);
     }
@@ -178,6 +204,18 @@ impl<'a> PeerAuth<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sets_are_united_and_compared() {
+        let data = ChunkSet::of(&[ChunkType::DATA, ChunkType::I_DATA]);
+        let all = data.with(ChunkSet::of(&[ChunkType::ASCONF]));
+        for kind in (0..=u8::MAX).map(ChunkType) {
+            let listed = [ChunkType::DATA, ChunkType::I_DATA, ChunkType::ASCONF].contains(&kind);
+            assert_eq!(all.contains(kind), listed, "{kind}");
+            assert_eq!(all.intersects(&ChunkSet::of(&[kind])), listed, "{kind}");
+        }
+        assert!(all.intersects(&data) && !all.intersects(&ChunkSet::default()));
+    }
 
     fn vector(random: u8, required: &[ChunkType]) -> KeyVector {
         let config = AuthenticationConfig {

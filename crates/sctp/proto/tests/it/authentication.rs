@@ -5,9 +5,10 @@ use crate::common;
 use bytes::Bytes;
 use carrick_proto::{
     AssociationConfig, AssociationId, AuthenticationEvent, Ecn, Event, Extensions, HmacId,
-    KeyError, PathId, PathMtuDiscovery, SendOptions, SharedKey, SharedKeyId,
+    KeyError, PathId, PathMtuDiscovery, Reliability, Route, SendOptions, SharedKey, SharedKeyId,
+    StreamDirection, StreamId,
 };
-use carrick_wire::{CauseCode, Chunk, ChunkType, PacketBuilder, ParameterType};
+use carrick_wire::{CauseCode, Chunk, ChunkType, CommonHeader, PacketBuilder, ParameterType};
 use common::*;
 
 /// All chunk types that may be authenticated.
@@ -582,5 +583,131 @@ fn i_data_and_ecne_follow_auth() {
     assert!(!w.sent(0, ChunkType::CWR).is_empty());
     for end in 0..2 {
         assert!(unprotected(&w, end, &required).is_empty());
+    }
+}
+
+/// An association in which both sides send nearly all types of chunks, and require authentication of one type.
+fn course(required: ChunkType, interleaving: bool) -> World {
+    let mut config = requiring(&[required]);
+    config.extensions = Extensions {
+        authentication: true,
+        dynamic_addresses: true,
+        reconfiguration: true,
+        ecn: true,
+        partial_reliability: true,
+        interleaving,
+        interleaved_partial_reliability: interleaving,
+        nr_sack: interleaving,
+        zero_checksum: false,
+    };
+    config.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default());
+    let mut w = configured(config.clone(), config);
+    let mut sent = 0;
+    w.rule(move |seen| {
+        sent += 1;
+        match sent % 7 {
+            0 if !seen.user_data().is_empty() => Verdict::Drop,
+            1 | 4 if seen.route.ecn != Ecn::NotCapable => Verdict::Mark,
+            _ => Verdict::Pass,
+        }
+    });
+    // Data in the packet with the COOKIE ECHO.
+    let a = w.begin_connect(&[addresses(1)[0]]);
+    w.send(0, a, 0, pattern(100));
+    w.run(secs(2));
+    let b = w.association(1);
+    // Abandoned and retransmitted messages, in both directions.
+    for n in 0..60 {
+        let options = |stream| SendOptions {
+            stream: StreamId(stream),
+            reliability: if n % 2 == 0 {
+                Reliability::Full
+            } else {
+                Reliability::Retransmissions(0)
+            },
+            ..SendOptions::default()
+        };
+        w.send_with(0, a, options(n % 4), pattern(2000));
+        w.send_with(1, b, options(n % 3), pattern(700));
+        w.run(ms(50));
+    }
+    w.run(secs(20));
+    // Requests of both extensions.
+    for (end, id) in [(0, a), (1, b)] {
+        let now = w.now;
+        let reset = w.ends[end].reset_streams(now, id, StreamDirection::Both, &[]);
+        assert_eq!(reset, Ok(()));
+        w.run(secs(40));
+    }
+    let moved = addresses(0)[1];
+    w.ends[0].local_address_removed(w.now, moved);
+    w.run(secs(5));
+    w.ends[0].local_address_added(moved);
+    w.run(secs(40));
+    // A chunk of an unknown type, which is reported.
+    let last = w
+        .log
+        .iter()
+        .rfind(|p| p.from == 1 && p.route.remote != moved);
+    let last = last.expect("a packet").clone();
+    let header = CommonHeader {
+        source_port: port(1),
+        destination_port: port(0),
+        tag: last.tag(),
+    };
+    let route = Route {
+        local: Some(last.to()),
+        remote: last.source(),
+        ..last.route
+    };
+    let mut bytes = Vec::new();
+    let mut packet = PacketBuilder::new(&mut bytes, header, 1200);
+    packet.raw(ChunkType(0xff), 0, b"unknown");
+    packet.finish();
+    w.inject(0, &route, bytes);
+    w.run(secs(1));
+    // Outstanding data at the end.
+    w.send(0, a, 0, pattern(3000));
+    w.send(1, b, 0, pattern(3000));
+    for (end, id) in [(0, a), (1, b)] {
+        let counters = w.stats(end, id).authentication;
+        assert_eq!(counters.unauthenticated_chunks, 0, "{required}");
+        w.receive(end, id);
+    }
+    w.ends[0].shutdown(w.now, a).expect("shutdown");
+    w.run(secs(60));
+    w.receive(0, a);
+    w.receive(1, b);
+    w.run(secs(1));
+    assert_eq!(w.states(), [None, None], "{required}");
+    w
+}
+
+/// RFC 4895, section 6.2
+#[test]
+fn each_chunk_type_alone_follows_auth() {
+    let mut types = ALL.to_vec();
+    types.retain(|kind| *kind != ChunkType::ABORT);
+    types.extend([
+        ChunkType::NR_SACK,
+        ChunkType::I_DATA,
+        ChunkType::ASCONF,
+        ChunkType::ASCONF_ACK,
+        ChunkType::RE_CONFIG,
+        ChunkType::PAD,
+        ChunkType::FORWARD_TSN,
+        ChunkType::I_FORWARD_TSN,
+    ]);
+    for required in types {
+        let mut seen = 0;
+        for interleaving in [false, true] {
+            let w = course(required, interleaving);
+            for end in 0..2 {
+                let bare = unprotected(&w, end, &[required]);
+                assert!(bare.is_empty(), "{required}: {bare:?}");
+                seen += w.sent(end, required).len();
+            }
+        }
+        assert!(seen > 0, "{required}");
     }
 }
