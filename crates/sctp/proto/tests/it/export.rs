@@ -55,13 +55,15 @@ fn configuration(seed: u64) -> AssociationConfig {
             secret: pattern(20),
         }];
         c.buffers.receive_buffer = [3000, 20_000, 1 << 20][of(4, 3) as usize];
-        c.streams.scheduler = StreamScheduler::ALL[of(5, 6) as usize];
+        c.streams.scheduler =
+            StreamScheduler::ALL[of(5, StreamScheduler::ALL.len() as u64) as usize];
         c.streams.grants.reset_streams = true;
         c.streams.grants.reset_association = true;
         c.streams.grants.change_streams = true;
         c.mtu.path_mtu_discovery = (of(6, 2) == 0).then(Default::default);
         let policies = &mut c.research.policies;
-        policies.congestion = algorithms()[of(8, 9) as usize].clone();
+        let known = algorithms();
+        policies.congestion = known[of(8, known.len() as u64) as usize].clone();
         policies.loss_detection = [
             LossDetection::Rack,
             LossDetection::MissingReports,
