@@ -118,6 +118,7 @@ def open_fields():
         copy = pathlib.Path(folder)
         for entry in ["Cargo.toml", "Cargo.lock"]:
             shutil.copy(WORKSPACE / entry, copy)
+        (copy / "bindings").symlink_to(WORKSPACE / "bindings")
         (copy / "crates/sctp").mkdir(parents=True)
         for crate in [*(WORKSPACE / "crates").iterdir(), *(WORKSPACE / "crates/sctp").iterdir()]:
             if crate.name not in ("sctp", "proto"):
