@@ -45,6 +45,10 @@ const COMMON_REPLIES: ChunkSet = ChunkSet::of(&[
     ChunkType::RE_CONFIG,
 ]);
 
+/// Chunk types in packets with replies.
+pub(super) const REPLIES: ChunkSet =
+    ChunkSet::of(&[ChunkType::ASCONF_ACK]).with(BEHIND_REPLIES.with(COMMON_REPLIES));
+
 /// Bytes of a packet to an unknown address.
 const SMALL_PACKET: usize = 1200;
 

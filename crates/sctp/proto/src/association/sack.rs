@@ -7,7 +7,7 @@ use carrick_wire::{ChunkType, PacketBuilder};
 
 use super::forward_tsn::FORWARDS;
 use super::output::single;
-use super::output_control::SHUTDOWNS;
+use super::output_control::{REPLIES, SHUTDOWNS};
 use super::{Association, Context, Reply};
 use crate::auth::ChunkSet;
 use crate::observer::ObservedEvent;
@@ -78,7 +78,8 @@ impl Association {
         if !self.paths[path].is_confirmed() {
             return;
         }
-        let reserved = self.auth.len_for(&SACKS);
+        // AUTH precedes other chunks of the packet, too.
+        let reserved = self.auth.len_for(&REPLIES);
         let limit = self.paths[path].packet_size() - reserved;
         let (kind, value) = self.receiver.encode_sack(limit);
         self.count_sack(path, kind, cx);

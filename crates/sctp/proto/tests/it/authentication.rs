@@ -399,10 +399,15 @@ fn an_unauthenticated_restart_can_be_refused() {
 
 /// A puppet that offers authentication, without keys.
 fn puppet(w: &mut World) -> (Puppet, AssociationId) {
+    puppet_requiring(w, &[ChunkType::DATA, ChunkType::INIT])
+}
+
+/// A puppet that requires authentication of these chunks, without keys.
+fn puppet_requiring(w: &mut World, required: &[ChunkType]) -> (Puppet, AssociationId) {
     let mut puppet = Puppet::new();
     let answers = puppet.init(w, |p| {
         p.random(&[5; 32]);
-        p.chunks(&[ChunkType::DATA, ChunkType::INIT]);
+        p.chunks(required);
         p.hmac_algo(&[HmacId(2), HmacId::SHA_1]);
     });
     puppet.record_init(&answers[0]);
@@ -431,6 +436,26 @@ fn unauthenticated_chunks_are_discarded_silently() {
     assert!(w.receive(0, id).is_empty());
     assert_eq!(state_name(&w.stats(0, id)), "Established");
     assert_eq!(w.stats(0, id).authentication.unauthenticated_chunks, 3);
+}
+
+/// RFC 9260, section 6.10: a SACK that reports a gap and waits in front of other replies, of which the peer requires
+/// one authenticated.
+#[test]
+fn a_full_sack_leaves_room_for_auth() {
+    let mut w = requiring_both(&[], &[]);
+    let (p, id) = puppet_requiring(&mut w, &[ChunkType::HEARTBEAT]);
+    let limit = w.path(0, id, 0).mtu - 20;
+    for n in 0..400 {
+        for next in [4 * n + 1, 4 * n + 3] {
+            let header = Puppet::data_header(p.tsn.plus(next), 0, next as u16);
+            let packet = p.build(p.peer_tag, |b| b.data(&header, b"x"));
+            w.ends[0].handle_datagram(w.now, &p.route(), packet);
+        }
+        let answers = p.receive(&mut w);
+        assert!(answers.iter().any(|a| a.has(ChunkType::AUTH)));
+        let longest = answers.iter().map(|a| a.bytes.len()).max().unwrap();
+        assert!(longest <= limit, "{longest} of {limit} bytes, gap {n}");
+    }
 }
 
 /// RFC 4895, section 6.3
