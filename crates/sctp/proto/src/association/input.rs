@@ -183,7 +183,7 @@ impl Association {
     /// Passes a chunk that is discarded to the observer.
     pub(super) fn observe_discarded(&self, chunk: ChunkType, reason: DiscardReason, now: Time) {
         let event = ObservedEvent::ChunkDiscarded { chunk, reason };
-        self.observation.record(now, &event);
+        self.observation.record(now, || event);
     }
 
     /// Processes a chunk. Breaks if the rest of the packet is to be discarded.

@@ -345,14 +345,11 @@ impl Association {
     /// Passes the events of this association to an observer from now on, or to none.
     pub(crate) fn observe(&mut self, observer: Option<Arc<dyn Observer>>, now: Time) {
         self.observation = Observation::new(self.id, observer);
-        self.observation.record(
-            now,
-            &ObservedEvent::Begun {
-                local_port: self.local_port,
-                peer_port: self.peer_port,
-                accepted: self.accepted,
-            },
-        );
+        self.observation.record(now, || ObservedEvent::Begun {
+            local_port: self.local_port,
+            peer_port: self.peer_port,
+            accepted: self.accepted,
+        });
         self.observe_changes(now);
     }
 

@@ -109,7 +109,7 @@ impl Association {
             HeartbeatAnswer::Unknown => return,
             HeartbeatAnswer::Measured(sent) => {
                 self.observation
-                    .record(cx.now, &ObservedEvent::rto_of(path));
+                    .record(cx.now, || ObservedEvent::rto_of(path));
                 Some(sent)
             }
             HeartbeatAnswer::Trial { source, sent } => {
@@ -165,7 +165,7 @@ impl Association {
             None => {}
             Some(SilenceExpiry::Begun) => {
                 let event = ObservedEvent::SilenceCheckBegun { path: id };
-                self.observation.record(cx.now, &event);
+                self.observation.record(cx.now, || event);
             }
             Some(SilenceExpiry::Failed) => {
                 self.on_path_error(id, PathErrorCause::OthersAnswer, None, cx);
@@ -201,7 +201,7 @@ impl Association {
             cause,
             error_count: self.paths[id].error_count(),
         };
-        self.observation.record(cx.now, &event);
+        self.observation.record(cx.now, || event);
         self.events.notify_path_change(id, change);
         // Step 2.
         self.choose_path(cx.now);

@@ -462,9 +462,9 @@ impl Endpoint {
         Some((id, event))
     }
 
-    /// Sets the observer of all associations, those that exist and those to come; `None` ends the observation. Of
-    /// each association that exists it is passed [`ObservedEvent::Begun`](crate::ObservedEvent::Begun), its paths and its state
-    /// first. It is not exported.
+    /// Sets the observer of all associations, those that exist and those to come; `None` ends the observation. The
+    /// observer is first passed [`ObservedEvent::Begun`](crate::ObservedEvent::Begun), the paths and the state of each association
+    /// that exists. It is not exported.
     pub fn set_observer(&mut self, now: Time, observer: Option<Arc<dyn Observer>>) {
         self.observer = observer;
         let ids: Vec<AssociationId> = self.associations().collect();

@@ -276,11 +276,16 @@ impl Observation {
         }))
     }
 
-    /// Passes an event to the observer.
+    /// Passes an event to the observer, if there is one.
     #[inline]
-    pub(crate) fn record(&self, now: Time, event: &ObservedEvent) {
+    pub(crate) fn record(&self, now: Time, event: impl FnOnce() -> ObservedEvent) {
         if let Some(observed) = &self.0 {
-            observed.observer.observe(observed.association, now, event);
+            let Observed {
+                association,
+                observer,
+                ..
+            } = &**observed;
+            observer.observe(*association, now, &event());
         }
     }
 

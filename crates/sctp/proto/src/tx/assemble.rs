@@ -119,7 +119,7 @@ impl Sender {
                 retransmission: !plan.new,
             });
             let event = ObservedEvent::TailLossProbe { path: plan.path };
-            cx.observation.record(cx.now, &event);
+            cx.observation.record(cx.now, || event);
         }
     }
 
@@ -315,16 +315,16 @@ impl Sender {
         self.window
             .sent(bytes + cx.config.research.peer_chunk_overhead);
         if cx.observation.is_active() {
-            let sent = ObservedEvent::ChunkSent {
+            cx.observation.record(cx.now, || ObservedEvent::ChunkSent {
                 tsn,
                 stream: chunk.stream,
                 path: to,
                 transmission: chunk.transmissions,
                 bytes,
                 context: chunk.context,
-            };
-            cx.observation.record(cx.now, &sent);
-            cx.observation.record(cx.now, &window_event(&cx.paths[to]));
+            });
+            cx.observation
+                .record(cx.now, || window_event(&cx.paths[to]));
         }
         bytes
     }

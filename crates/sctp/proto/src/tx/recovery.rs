@@ -40,13 +40,11 @@ impl Sender {
                 path.on_data_lost(chunk.serial, weight, cx.now);
             }
             bytes += chunk.payload.len();
-            cx.observation.record(
-                cx.now,
-                &ObservedEvent::LossDetected {
+            cx.observation
+                .record(cx.now, || ObservedEvent::LossDetected {
                     tsn: self.outstanding.tsn(index),
                     path: chunk.path,
-                },
-            );
+                });
         }
         self.window.marked(bytes);
         let exit = self.outstanding.next_index() - 1;
@@ -74,7 +72,7 @@ impl Sender {
             cx.config.research.policies.proportional_rate_reduction && !self.rate_based;
         path.enter_fast_recovery(exit, self.outstanding.transmissions(), proportional);
         self.watch_duplicates(path, cx.config);
-        cx.observation.record(cx.now, &window_event(path));
+        cx.observation.record(cx.now, || window_event(path));
     }
 
     /// Handles the reordering timer and the probe timer of a path, if they expired.
@@ -173,8 +171,8 @@ impl Sender {
                 if cx.config.research.policies.undo_spurious && recovery.take_spurious() {
                     path.undo_reduction();
                     let event = ObservedEvent::ReductionUndone { path: path.id() };
-                    cx.observation.record(cx.now, &event);
-                    cx.observation.record(cx.now, &window_event(path));
+                    cx.observation.record(cx.now, || event);
+                    cx.observation.record(cx.now, || window_event(path));
                     undone += 1;
                 }
             }

@@ -321,8 +321,8 @@ impl Sender {
             // A SACK for n packets stands for the n/2 SACKs that RFC 9260, section 6.2, has for them.
             let sacks = (bytes / (2 * path.pmdcs())).max(1);
             path.limit_burst(cx.config.transmission.max_burst, sacks);
-            if bytes > 0 && cx.observation.is_active() {
-                cx.observation.record(cx.now, &window_event(path));
+            if bytes > 0 {
+                cx.observation.record(cx.now, || window_event(path));
             }
         }
     }
