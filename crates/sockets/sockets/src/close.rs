@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use carrick_proto::Time;
 
-use crate::association::AssocId;
 use crate::errno::Errno;
-use crate::socket::{SocketId, SocketState};
+use crate::ids::{AssocId, SocketId};
+use crate::socket::SocketState;
 use crate::sockets::Sockets;
 
 /// End of the associations of a closed socket.
@@ -61,12 +61,14 @@ impl Sockets {
 
     /// Returns the closed sockets that have associations that have not ended.
     pub fn closing_sockets(&self) -> BTreeSet<SocketId> {
-        self.closing.values().copied().collect()
+        self.associations.closed_sockets().collect()
     }
 
     /// Returns whether a closed socket has associations that have not ended.
     pub fn is_closing(&self, id: SocketId) -> bool {
-        self.closing.values().any(|closed| *closed == id)
+        self.associations
+            .closed_sockets()
+            .any(|closed| closed == id)
     }
 
     /// Removes a socket. Returns whether associations remain.
@@ -86,25 +88,21 @@ impl Sockets {
         socket.state = SocketState::Ended;
         for association in std::mem::take(&mut socket.associations) {
             let unread = socket.queue.has_data_of(association);
-            self.leave_association(now, association, id, aborts || unread);
-            remains |= self.closing.contains_key(&association);
+            self.leave_association(now, association, aborts || unread);
+            remains |= self.associations.is_closing(association);
         }
         self.leave_port(id, &socket);
         remains
     }
 
     /// Ends an association whose socket is closed.
-    fn leave_association(&mut self, now: Time, id: AssocId, socket: SocketId, aborts: bool) {
-        let Some(association) = self.associations.get_mut(&id) else {
-            return;
-        };
-        association.socket = None;
-        if association.ended.is_some() {
+    fn leave_association(&mut self, now: Time, id: AssocId, aborts: bool) {
+        self.associations.leave_socket(id);
+        if !self.associations.is_open(id) {
             self.drop_unread(id);
             self.remove_association(id);
             return;
         }
-        self.closing.insert(id, socket);
         if let Some((core, core_id)) = self.core_of(id) {
             // Neither fails: the association has not ended.
             let _ = if aborts {
@@ -124,30 +122,24 @@ impl Sockets {
         }
     }
 
-    /// Removes an association from all tables.
+    /// Removes an association, also from its socket and its port.
     pub(crate) fn remove_association(&mut self, id: AssocId) {
-        self.unindex_peer(id);
-        self.setting_up.remove(&id);
         self.end_setup(id, Err(Errno::ECONNREFUSED));
-        if let Some(port) = self.associations.get(&id).map(|a| a.port) {
-            self.count_buffers(port);
+        if let Some(association) = self.associations.get(id) {
+            self.count_buffers(association.core().0);
         }
-        let Some(association) = self.associations.remove(&id) else {
+        let Some(association) = self.associations.remove(id) else {
             return;
         };
-        self.closing.remove(&id);
-        if let Some(time) = association.idle_check {
-            self.idle.remove(&(time, id));
-        }
-        self.by_core.remove(&(association.port, association.core));
         self.shares.remove(&association);
-        if let Some(socket) = association.socket.and_then(|id| self.table.get_mut(&id)) {
+        if let Some(socket) = association.socket().and_then(|id| self.table.get_mut(&id)) {
             socket.associations.remove(&id);
             socket.full.remove(&id);
         }
-        if let Some(port) = self.ports.get_mut(&association.port) {
+        let (port, _) = association.core();
+        if let Some(port) = self.ports.get_mut(&port) {
             port.associations -= 1;
         }
-        self.ready.insert(association.port);
+        self.ready.insert(port);
     }
 }

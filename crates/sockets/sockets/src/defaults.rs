@@ -2,7 +2,7 @@
 
 use carrick_proto::{AssociationConfig, ConfigError};
 
-use crate::options::Options;
+use crate::settings::Options;
 use crate::socket::Socket;
 use crate::sockets::Sockets;
 

@@ -9,8 +9,8 @@ use carrick_proto::{
     SendFailure, StateName, Time, Tsn,
 };
 
-use crate::association::AssocId;
 use crate::errno::Errno;
+use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux::{
     SCTP_ADDR_ADDED, SCTP_ADDR_AVAILABLE, SCTP_ADDR_CONFIRMED, SCTP_ADDR_MADE_PRIM,
     SCTP_ADDR_POTENTIALLY_FAILED, SCTP_ADDR_REMOVED, SCTP_ADDR_UNREACHABLE, SCTP_AUTH_FREE_KEY,
@@ -18,10 +18,10 @@ use crate::linux::{
     SCTP_RESTART, SCTP_SHUTDOWN_COMP,
 };
 use crate::notifications::{self, is_subscribed};
-use crate::ports::{PortId, present};
+use crate::ports::present;
 use crate::readiness::Readiness;
 use crate::receive_queue::DataItem;
-use crate::socket::{SocketId, SocketState};
+use crate::socket::SocketState;
 use crate::sockets::Sockets;
 
 /// Cause code of an abort by the user (RFC 9260, section 3.3.10.12).
@@ -35,8 +35,8 @@ impl Sockets {
         while let Some((core, event)) = self.ports.get_mut(&port).and_then(|p| p.core.poll_event())
         {
             self.ready.insert(port);
-            let id = match (self.by_core.get(&(port, core)), &event) {
-                (Some(id), _) => *id,
+            let id = match (self.associations.in_core(port, core), &event) {
+                (Some(id), _) => id,
                 (None, Event::Established { accepted: true, .. }) => {
                     let Some(id) = self.on_incoming(now, port, core) else {
                         continue;
@@ -90,8 +90,7 @@ impl Sockets {
             return None;
         };
         let peer = SocketAddr::new(ip, number);
-        let id = self.insert_association(port, core, socket_id, peer);
-        self.table.get_mut(&socket_id)?.associations.insert(id);
+        let id = self.insert_association(port, core, socket_id, peer)?;
         self.update_listening(port);
         Some(id)
     }
@@ -116,15 +115,8 @@ impl Sockets {
             .and_then(|(core, core_id)| core.association_stats(core_id));
         let adaptation = stats.as_ref().and_then(|s| s.peer_adaptation_layer);
         let is_authenticated = stats.is_some_and(|s| s.extensions.authentication);
-        let Some(association) = self.associations.get_mut(&id) else {
-            return;
-        };
-        association.is_established = true;
-        association.streams = streams;
-        association.last_use = now;
-        let socket_id = association.socket;
+        self.associations.establish(id, streams, now);
         self.end_setup(id, Ok(()));
-        self.setting_up.remove(&id);
         self.index_peer(id);
         self.refresh_peer(id);
         self.watch_idle(id);
@@ -138,15 +130,17 @@ impl Sockets {
         if !is_authenticated {
             self.notify(id, notifications::authentication(id, 0, SCTP_AUTH_NO_AUTH));
         }
-        let Some(socket_id) = socket_id else {
+        let Some(association) = self.associations.get(id) else {
             return;
         };
-        let peer = self.associations.get(&id).map(|a| a.peer);
+        let Some(socket_id) = association.socket() else {
+            return;
+        };
         if let Some(socket) = self.table.get_mut(&socket_id)
             && socket.is_one_to_one()
         {
             socket.state = SocketState::Established;
-            socket.peer = peer;
+            socket.peer = Some(association.peer);
         }
         self.raise(socket_id, Readiness::WRITABLE);
     }
@@ -161,18 +155,18 @@ impl Sockets {
         let Some(path) = path else {
             return;
         };
-        let Some(association) = self.associations.get_mut(&id) else {
+        let Some(association) = self.associations.get_mut(id) else {
             return;
         };
         association.peer.set_ip(path.remote);
     }
 
     fn on_messages(&mut self, now: Time, id: AssocId) {
-        let Some(association) = self.associations.get_mut(&id) else {
+        let Some(association) = self.associations.get_mut(id) else {
             return;
         };
         association.last_use = now;
-        let Some(socket_id) = association.socket else {
+        let Some(socket_id) = association.socket() else {
             return self.drop_unread(id);
         };
         if let Some(socket) = self.table.get_mut(&socket_id) {
@@ -206,20 +200,19 @@ impl Sockets {
             let Some(id) = next.filter(|_| queue.has_room()) else {
                 return;
             };
-            if let Some(association) = self.associations.get(&id)
-                && let Some(source) = association.source
-            {
-                // Reading opens the window, as far as its share goes.
-                self.limit_received(association.port, Some(id), source);
+            let known = self.associations.get(id).map(|a| (a.core().0, a.source));
+            if let Some((port, source)) = known {
+                if let Some(source) = source {
+                    // Reading opens the window, as far as its share goes.
+                    self.limit_received(port, Some(id), source);
+                }
+                // A SACK with the larger window may be due.
+                self.ready.insert(port);
             }
             let message = self.core_of(id).and_then(|(core, core_id)| {
                 let message = core.receive(core_id)?;
                 Some((message, core.cumulative_tsn(core_id)))
             });
-            if let Some(port) = self.associations.get(&id).map(|a| a.port) {
-                // A SACK with the larger window may be due.
-                self.ready.insert(port);
-            }
             if let Some((message, cumulative)) = message {
                 self.queue_message(socket_id, id, message, cumulative);
                 continue;
@@ -241,7 +234,7 @@ impl Sockets {
         let now = self.now;
         let (Some(socket), Some(association)) = (
             self.table.get_mut(&socket_id),
-            self.associations.get_mut(&id),
+            self.associations.get_mut(id),
         ) else {
             return;
         };
@@ -287,7 +280,7 @@ impl Sockets {
     }
 
     pub(crate) fn on_send_room(&mut self, id: AssocId) {
-        let Some(socket_id) = self.associations.get(&id).and_then(|a| a.socket) else {
+        let Some(socket_id) = self.associations.get(id).and_then(|a| a.socket()) else {
             return;
         };
         if let Some(socket) = self.table.get_mut(&socket_id) {
@@ -299,7 +292,7 @@ impl Sockets {
     /// SHUTDOWN of the peer: no more messages follow those that it has sent.
     fn on_peer_shutdown(&mut self, id: AssocId) {
         self.notify_last(id, notifications::shutdown(id));
-        let Some(socket_id) = self.associations.get(&id).and_then(|a| a.socket) else {
+        let Some(socket_id) = self.associations.get(id).and_then(|a| a.socket()) else {
             return;
         };
         if let Some(socket) = self.table.get_mut(&socket_id)
@@ -318,13 +311,12 @@ impl Sockets {
     /// 3. End a one-to-one or branched-off socket, with the pending error of Linux.
     /// 4. Move messages to the receive queue, and raise the edges of readiness.
     fn on_closed(&mut self, id: AssocId, reason: &CloseReason, unsent: &[SendFailure]) {
-        let Some(association) = self.associations.get_mut(&id) else {
+        self.associations.end(id, reason.clone());
+        let Some(association) = self.associations.get(id) else {
             return;
         };
-        association.ended = Some(reason.clone());
-        self.setting_up.remove(&id);
-        let was_established = association.is_established;
-        let socket_id = association.socket;
+        let was_established = association.is_established();
+        let socket_id = association.socket();
         let refused = match reason {
             // As `connect` of a one-to-many socket gives where the association is known to be with the peer.
             CloseReason::AlreadyConnected if self.has_many(socket_id) => Errno::EISCONN,
@@ -396,10 +388,10 @@ impl Sockets {
         if !self.push_last_notifications(id) {
             return;
         }
-        let Some(association) = self.associations.get(&id).filter(|a| a.ended.is_some()) else {
+        let Some(association) = self.associations.get(id).filter(|a| !a.is_open()) else {
             return;
         };
-        if let Some(socket) = association.socket.and_then(|id| self.table.get_mut(&id))
+        if let Some(socket) = association.socket().and_then(|id| self.table.get_mut(&id))
             && socket.queue.partial == Some(id)
         {
             socket.queue.end_partial();
@@ -466,7 +458,7 @@ impl Sockets {
                 inbound_streams,
                 outcome,
             } => {
-                let Some(association) = self.associations.get_mut(&id) else {
+                let Some(association) = self.associations.get_mut(id) else {
                     return;
                 };
                 let before = association.streams;
@@ -523,11 +515,11 @@ impl Sockets {
     }
 
     fn notify_peer_address(&mut self, id: AssocId, ip: std::net::IpAddr, state: i32) {
-        let Some(association) = self.associations.get(&id) else {
+        let Some(association) = self.associations.get(id) else {
             return;
         };
         let mut address = SocketAddr::new(ip, association.peer.port());
-        if let Some(socket) = association.socket.and_then(|id| self.table.get(&id)) {
+        if let Some(socket) = association.socket().and_then(|id| self.table.get(&id)) {
             address = present(socket, address);
         }
         self.notify(id, notifications::peer_address(id, address, state));
@@ -542,10 +534,10 @@ impl Sockets {
 
     /// Queues a notification if the user has subscribed to it.
     pub(crate) fn notify(&mut self, id: AssocId, notification: Bytes) {
-        let Some(association) = self.associations.get(&id) else {
+        let Some(association) = self.associations.get(id) else {
             return;
         };
-        if let Some(socket) = association.socket
+        if let Some(socket) = association.socket()
             && is_subscribed(association.events, &notification)
         {
             self.push_notification(socket, id, notification, false);
@@ -554,7 +546,7 @@ impl Sockets {
 
     /// Queues a notification behind the messages that have been received.
     fn notify_last(&mut self, id: AssocId, notification: Bytes) {
-        let Some(association) = self.associations.get_mut(&id) else {
+        let Some(association) = self.associations.get_mut(id) else {
             return;
         };
         if is_subscribed(association.events, &notification) {
@@ -565,10 +557,10 @@ impl Sockets {
 
     /// Queues the last notifications unless messages are in front of them. Returns whether none are.
     fn push_last_notifications(&mut self, id: AssocId) -> bool {
-        let Some(association) = self.associations.get_mut(&id) else {
+        let Some(association) = self.associations.get_mut(id) else {
             return false;
         };
-        let Some(socket_id) = association.socket else {
+        let Some(socket_id) = association.socket() else {
             return false;
         };
         let socket = self.table.get(&socket_id);
@@ -588,7 +580,7 @@ impl Sockets {
     }
 
     fn push_notification(&mut self, socket_id: SocketId, id: AssocId, bytes: Bytes, must: bool) {
-        let peer = self.associations.get(&id).map(|a| a.peer);
+        let peer = self.associations.get(id).map(|a| a.peer);
         let (Some(socket), Some(peer)) = (self.table.get_mut(&socket_id), peer) else {
             return;
         };

@@ -10,13 +10,14 @@ use std::fmt;
 use carrick_proto::export::{ExportReader, ExportWriter, Format, Portable};
 use carrick_proto::{Endpoint, ExportError, ImportConfig, ImportError, Time};
 
-use crate::association::{AssocId, Association};
+use crate::associations::{Association, Associations};
 use crate::config::Config;
 use crate::errno::Errno;
-use crate::ports::{Port, PortId};
+use crate::ids::{AssocId, PortId, SocketId};
+use crate::ports::Port;
 use crate::reports::Reports;
 use crate::shares::Shares;
-use crate::socket::{Socket, SocketId};
+use crate::socket::Socket;
 use crate::sockets::{PortTimers, ReadyPorts, SetupResults, Sockets};
 
 /// Format of the sockets. Its version changes with every change of the state, also within a release of the crate.
@@ -90,10 +91,6 @@ impl Sockets {
             table,
             next_socket,
             associations,
-            next_association,
-            by_core: _,
-            by_peer: _,
-            setting_up: _,
             ports,
             next_port,
             numbers: _,
@@ -103,12 +100,11 @@ impl Sockets {
             removed,
             ready: _,
             timers: _,
-            idle: _,
-            closing,
             changed,
             setups,
             reports: _,
         } = self;
+        let (associations, next_association, closing) = associations.exported();
         // First, so that another version of the core is detected before its parts are read.
         write_endpoint(stray, out);
         config.addresses.write(out);
@@ -136,31 +132,35 @@ impl Sockets {
     fn read_state(input: &mut ExportReader<'_>, mut config: Config) -> Result<Self, ImportError> {
         let stray = read_endpoint(input, &config)?;
         config.addresses = Portable::read(input)?;
+        let random = Portable::read(input)?;
+        let ports = read_ports(input, &config)?.into_iter().collect();
+        let table = Portable::read(input)?;
+        let associations = Portable::read(input)?;
+        let next_socket = Portable::read(input)?;
+        let next_association = Portable::read(input)?;
         let mut sockets = Self {
             stray,
-            random: Portable::read(input)?,
+            random,
             now: input.now(),
-            ports: read_ports(input, &config)?.into_iter().collect(),
-            table: Portable::read(input)?,
-            associations: Portable::read(input)?,
-            next_socket: Portable::read(input)?,
-            next_association: Portable::read(input)?,
+            ports,
+            table,
+            next_socket,
             next_port: Portable::read(input)?,
             removed: Portable::read(input)?,
-            closing: Portable::read(input)?,
+            associations: Associations::imported(
+                associations,
+                next_association,
+                Portable::read(input)?,
+            )?,
             changed: Portable::read(input)?,
             setups: read_setups(input)?,
             reports: Reports::default(),
             config,
-            by_core: BTreeMap::new(),
-            by_peer: BTreeMap::new(),
-            setting_up: BTreeSet::new(),
             numbers: BTreeMap::new(),
             received: 0,
             shares: Shares::default(),
             ready: ReadyPorts::default(),
             timers: PortTimers::default(),
-            idle: BTreeSet::new(),
         };
         sockets.check()?;
         sockets.rebuild()?;
@@ -179,9 +179,8 @@ impl Sockets {
         if queued.count() != distinct.len() || distinct.len() != unaccepted.count() {
             return Err(ImportError::Malformed("accept queue"));
         }
-        let is_right = |(id, a): (&AssocId, &Association)| self.is_valid_association(*id, a);
-        let has_all = |id: &AssocId| self.associations.contains_key(id);
-        if !self.associations.iter().all(is_right) || !self.closing.keys().all(has_all) {
+        let mut associations = self.associations.iter();
+        if !associations.all(|(_, association)| self.is_valid_association(association)) {
             return Err(ImportError::Malformed("Association"));
         }
         let changed: BTreeSet<&SocketId> = self.changed.iter().collect();
@@ -206,8 +205,8 @@ impl Sockets {
 
     fn is_valid_socket(&self, id: SocketId, socket: &Socket) -> bool {
         let has = |association: &AssocId| {
-            let found = self.associations.get(association);
-            found.is_some_and(|a| a.socket == Some(id))
+            let found = self.associations.get(*association);
+            found.is_some_and(|a| a.socket() == Some(id))
         };
         let is_queued = |child: &SocketId| {
             let child = self.table.get(child);
@@ -227,19 +226,15 @@ impl Sockets {
             && socket.accept_queue.iter().all(is_queued)
     }
 
-    fn is_valid_association(&self, id: AssocId, association: &Association) -> bool {
-        let Some(port) = self.ports.get(&association.port) else {
+    fn is_valid_association(&self, association: &Association) -> bool {
+        let (port_id, core) = association.core();
+        let Some(port) = self.ports.get(&port_id) else {
             return false;
         };
-        let in_core = port.core.peer_port(association.core).is_some();
-        let in_socket = match association.socket.map(|socket| self.table.get(&socket)) {
-            None => self.closing.contains_key(&id),
-            Some(socket) => {
-                socket.is_some_and(|socket| socket.port == Some(association.port))
-                    && !self.closing.contains_key(&id)
-            }
-        };
-        in_socket && (in_core || association.ended.is_some())
+        let socket = association.socket().map(|socket| self.table.get(&socket));
+        let has_port = |socket: Option<&Socket>| socket.is_some_and(|s| s.port == Some(port_id));
+        socket.is_none_or(has_port)
+            && (port.core.peer_port(core).is_some() || !association.is_open())
     }
 
     /// Rebuilds the indexes, and queues each endpoint for output.
@@ -256,43 +251,21 @@ impl Sockets {
                 port.sockets.insert(*id);
             }
         }
-        for (id, association) in &mut self.associations {
-            let core = self.ports.get(&association.port).map(|port| &port.core);
-            let source = core.and_then(|core| core.source(association.core));
-            association.source = source.map(|(source, _)| source);
-            association.is_accepted = source.is_some_and(|(_, is_accepted)| is_accepted);
-            self.shares.add(association);
-            let socket = association.socket.and_then(|id| self.table.get_mut(&id));
+        for (id, association) in self.associations.iter_mut() {
+            let (port, _) = association.core();
+            let socket = association.socket().and_then(|id| self.table.get_mut(&id));
             if let Some(socket) = socket {
-                socket.associations.insert(*id);
+                socket.associations.insert(id);
             }
-            if let Some(port) = self.ports.get_mut(&association.port) {
+            if let Some(port) = self.ports.get_mut(&port) {
                 port.associations += 1;
+                association.set_source(&port.core);
             }
-            let key = (association.port, association.core);
-            if self.by_core.insert(key, *id).is_some() {
-                return Err(ImportError::Malformed("association of the core"));
-            }
-            if !association.is_established && association.ended.is_none() {
-                self.setting_up.insert(*id);
-            }
-            let idle = association.idle_check.map(|time| (time, *id));
-            self.idle.extend(idle);
+            self.shares.add(association);
         }
         let ports: Vec<PortId> = self.ports.keys().copied().collect();
         for port in ports {
             self.count_buffers(port);
-        }
-        // An association has taken the place of one with the same peer that has ended.
-        let (ended, open): (Vec<_>, Vec<_>) = self
-            .associations
-            .iter()
-            .partition(|(_, association)| association.ended.is_some());
-        for (id, association) in ended.into_iter().chain(open) {
-            let (port, number) = (association.port, association.peer.port());
-            let keys = association.indexed.iter();
-            self.by_peer
-                .extend(keys.map(|ip| ((port, *ip, number), *id)));
         }
         Ok(())
     }

@@ -90,13 +90,14 @@
 struct Readme;
 
 pub mod ancillary;
-mod association;
+mod associations;
 mod close;
 mod config;
 mod defaults;
 mod errno;
 mod events;
 mod export;
+mod ids;
 pub mod linux;
 mod notifications;
 mod one_to_many;
@@ -109,6 +110,7 @@ mod receive;
 mod receive_queue;
 mod reports;
 mod send;
+mod settings;
 mod shares;
 mod socket;
 mod sockets;
@@ -116,12 +118,11 @@ mod statistics;
 mod status;
 mod stop;
 
-pub use association::AssocId;
 pub use close::Closed;
 pub use config::{Config, PortObservers, ReservedPorts};
 pub use errno::Errno;
 pub use export::SocketsExport;
-pub use options::Timeout;
+pub use ids::{AssocId, SocketId};
 pub use overview::{
     AssociationAddresses, AssociationSettings, OverviewKey, OverviewRow, OverviewSubject,
 };
@@ -129,7 +130,8 @@ pub use readiness::{Readiness, ReadinessChange};
 pub use receive::Received;
 pub use reports::{AssociationReport, EventCounters};
 pub use send::OutgoingMessage;
-pub use socket::{Family, SocketId, Style};
+pub use settings::Timeout;
+pub use socket::{Family, Style};
 pub use sockets::Sockets;
 pub use statistics::{HostCounters, HostStatistics, PathCounts};
 pub use status::Status;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use carrick_proto::{AbortCause, ReconfigOutcome, SendFailure, StreamDirection, StreamId};
 
-use crate::association::AssocId;
+use crate::ids::AssocId;
 use crate::linux::*;
 
 /// Number of notifications, of which the first is `SCTP_DATA_IO_EVENT`.

@@ -1,14 +1,12 @@
 //! Calls of one-to-many sockets (RFC 6458, section 3): branching off an association, and associations
 //! that are idle.
 
-use std::time::Duration;
-
 use carrick_proto::Time;
 
-use crate::association::AssocId;
 use crate::errno::Errno;
+use crate::ids::{AssocId, SocketId};
 use crate::readiness::Readiness;
-use crate::socket::{Socket, SocketId, SocketState};
+use crate::socket::{Socket, SocketState};
 use crate::sockets::Sockets;
 
 impl Sockets {
@@ -39,14 +37,12 @@ impl Sockets {
         branched.port = Some(port);
         branched.state = SocketState::Established;
         branched.associations.insert(assoc);
-        branched.peer = self.associations.get(&assoc).map(|a| a.peer);
+        branched.peer = self.associations.get(assoc).map(|a| a.peer);
         let branched_id = self.insert_socket(branched)?;
         if let Some(port) = self.ports.get_mut(&port) {
             port.sockets.insert(branched_id);
         }
-        if let Some(association) = self.associations.get_mut(&assoc) {
-            association.socket = Some(branched_id);
-        }
+        self.associations.move_to(assoc, branched_id);
         // Taken out of the table, to have both queues at hand.
         if let Some(mut socket) = self.table.remove(&id) {
             socket.associations.remove(&assoc);
@@ -67,33 +63,21 @@ impl Sockets {
 
     /// Starts the observation of an association for `SCTP_AUTOCLOSE`.
     pub(crate) fn watch_idle(&mut self, id: AssocId) {
-        let Some(association) = self.associations.get_mut(&id) else {
-            return;
-        };
-        let socket = association.socket.and_then(|id| self.table.get(&id));
+        let socket = self.associations.get(id).and_then(|a| a.socket());
+        let socket = socket.and_then(|id| self.table.get(&id));
         // RFC 6458, section 8.1.8: one-to-many sockets only.
-        let applies = socket.is_some_and(|s| !s.is_one_to_one() && !s.is_peeled_off);
-        if association.autoclose > 0 && applies {
-            let idle = Duration::from_secs(association.autoclose.into());
-            let time = association.last_use + idle;
-            association.idle_check = Some(time);
-            self.idle.insert((time, id));
+        if socket.is_some_and(|s| !s.is_one_to_one() && !s.is_peeled_off) {
+            self.associations.watch_idle(id);
         }
     }
 
     /// Shuts down associations that have been idle for long enough.
     pub(crate) fn close_idle(&mut self, now: Time) {
-        while let Some((time, id)) = self.idle.first().copied().filter(|(time, _)| *time <= now) {
-            self.idle.remove(&(time, id));
-            let Some(association) = self.associations.get_mut(&id) else {
-                continue;
-            };
-            association.idle_check = None;
-            let idle = Duration::from_secs(association.autoclose.into());
-            if association.last_use + idle > now {
-                self.watch_idle(id);
-            } else if association.autoclose > 0 {
-                self.shut_down_association(now, id);
+        while let Some(id) = self.associations.next_idle_check(now) {
+            match self.associations.get(id).and_then(|a| a.idle_limit()) {
+                Some(limit) if limit > now => self.watch_idle(id),
+                Some(_) => self.shut_down_association(now, id),
+                None => {}
             }
         }
     }

@@ -1,19 +1,19 @@
 //! Calls of one-to-one sockets (RFC 6458, section 4), of which `listen` and `connect` also work on
 //! one-to-many sockets.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use carrick_proto::{AssociationConfig, ConnectError, PeerAddress, SourceKey, Time};
 
-use crate::association::{AssocId, Association};
+use crate::associations::Association;
 use crate::errno::Errno;
+use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux::{InitMsg, SHUT_RD, SHUT_RDWR, SHUT_WR};
-use crate::options::{SCTP_PF_EXPOSE_UNSET, apply_init, cookie_life};
-use crate::ports::{PortId, canonical, is_link_local, present};
+use crate::options::apply_init;
+use crate::ports::{canonical, is_link_local, present};
 use crate::readiness::Readiness;
-use crate::socket::{Socket, SocketId, SocketState};
+use crate::socket::{Socket, SocketState};
 use crate::sockets::Sockets;
 
 /// Associations of one source that an accept queue has place for beside other sources, whatever the backlog.
@@ -129,8 +129,8 @@ impl Sockets {
     /// Requests the result of the set-up of an association, for a caller that blocks until its end:
     /// [`Self::poll_setup`]. Without effect unless the association is being set up.
     pub fn watch_setup(&mut self, id: AssocId) {
-        let association = self.associations.get_mut(&id);
-        if let Some(association) = association.filter(|association| !association.is_established) {
+        let association = self.associations.get_mut(id);
+        if let Some(association) = association.filter(|association| !association.is_established()) {
             association.is_setup_watched = true;
         }
     }
@@ -143,7 +143,7 @@ impl Sockets {
 
     /// Queues the result of a set-up if the caller waits for it.
     pub(crate) fn end_setup(&mut self, id: AssocId, result: Result<(), Errno>) {
-        if let Some(association) = self.associations.get_mut(&id)
+        if let Some(association) = self.associations.get_mut(id)
             && std::mem::take(&mut association.is_setup_watched)
         {
             self.setups.push_back((id, result));
@@ -191,8 +191,13 @@ impl Sockets {
             return Err(Errno::ENOMEM);
         }
         if let Some(existing) = self.find_by_peer(socket, addresses[0], number) {
-            let up = self.associations[&existing].is_established;
-            return Err(if up { Errno::EISCONN } else { Errno::EALREADY });
+            let existing = self.associations.get(existing);
+            let is_up = existing.is_some_and(|association| association.is_established());
+            return Err(if is_up {
+                Errno::EISCONN
+            } else {
+                Errno::EALREADY
+            });
         }
         let mut config = socket.options.config.clone();
         if let Some(init) = init {
@@ -215,8 +220,8 @@ impl Sockets {
         }
         let core = self.start(port, now, &core_peers, number, config)?;
         let association = self.insert_association(port, core, id, peer);
+        let association = association.ok_or(Errno::EBADF)?;
         let socket = self.socket_mut(id)?;
-        socket.associations.insert(association);
         socket.failed = false;
         if socket.is_one_to_one() {
             socket.state = SocketState::Connecting;
@@ -249,108 +254,47 @@ impl Sockets {
     /// Adds an association of a socket with the socket's options.
     pub(crate) fn insert_association(
         &mut self,
-        port: PortId,
+        port_id: PortId,
         core: carrick_proto::AssociationId,
         socket_id: SocketId,
         peer: SocketAddr,
-    ) -> AssocId {
-        let mut id = self.next_association;
-        while self.associations.contains_key(&id) {
-            id = id.next();
-        }
-        self.next_association = id.next();
-        let options = self.table.get(&socket_id).map(|socket| &socket.options);
-        let source = self.ports.get(&port).and_then(|p| p.core.source(core));
-        let association = Association {
-            port,
-            core,
-            socket: Some(socket_id),
-            is_established: false,
-            is_setup_watched: false,
-            ended: None,
-            peer,
-            indexed: Vec::new(),
-            events: options.map_or(0, |o| o.events),
-            send: options.map(|o| o.send).unwrap_or_default(),
-            context: options.map_or(0, |o| o.context),
-            active_key: options.map_or(0, |o| o.config.security.authentication.active.0),
-            heartbeats: BTreeMap::new(),
-            streams: (0, 0),
-            last_notifications: Vec::new(),
-            autoclose: options.map_or(0, |o| o.autoclose),
-            last_use: self.now,
-            idle_check: None,
-            owner: self.table.get(&socket_id).map_or(0, |socket| socket.owner),
-            source: source.map(|(source, _)| source),
-            is_accepted: source.is_some_and(|(_, is_accepted)| is_accepted),
-            reported_source: None,
-            held: 0,
-            queued: 0,
-            waits_for_owner: false,
-            cookie_life: options.map_or(0, |o| cookie_life(&o.config)),
-            exposed_pf: options.map_or(SCTP_PF_EXPOSE_UNSET, |o| o.exposed_pf),
-            discovers_mtu: options.is_none_or(|o| o.discovers_mtu),
-            dscp: options.and_then(|o| o.dscp),
-            path_dscps: BTreeMap::new(),
-        };
+    ) -> Option<AssocId> {
+        let socket = self.table.get_mut(&socket_id)?;
+        let port = self.ports.get_mut(&port_id)?;
+        let of_socket = (socket_id, &socket.options, socket.owner);
+        let mut association = Association::new((port_id, core), of_socket, peer, self.now);
+        association.set_source(&port.core);
         self.shares.add(&association);
-        self.associations.insert(id, association);
-        self.by_core.insert((port, core), id);
-        if let Some(port) = self.ports.get_mut(&port) {
-            port.associations += 1;
-        }
-        self.setting_up.insert(id);
-        self.index_peer(id);
-        id
+        let peers = port.core.paths(core).map(|path| path.remote).collect();
+        let id = self.associations.insert(association, peers);
+        port.associations += 1;
+        socket.associations.insert(id);
+        Some(id)
     }
 
     /// Returns the association of a socket with a peer at this address.
     pub(crate) fn find_by_peer(&self, socket: &Socket, ip: IpAddr, number: u16) -> Option<AssocId> {
-        let is_open = |id: &AssocId| {
-            let association = self.associations.get(id);
-            socket.associations.contains(id) && association.is_some_and(|a| a.ended.is_none())
-        };
-        let indexed = self.by_peer.get(&(socket.port?, ip, number));
-        if let Some(id) = indexed.filter(|id| is_open(id)) {
-            return Some(*id);
+        let is_open =
+            |id: &AssocId| socket.associations.contains(id) && self.associations.is_open(*id);
+        let indexed = self.associations.with_peer(socket.port?, ip, number);
+        if let Some(id) = indexed.filter(is_open) {
+            return Some(id);
         }
         // The INIT ACK may have listed further addresses.
-        let mut set_ups = self.setting_up.iter().filter(|id| is_open(id));
-        let has = |id: &AssocId| {
-            let same_port = self.associations[id].peer.port() == number;
+        let mut set_ups = self.associations.setting_up().filter(is_open);
+        set_ups.find(|id| {
+            let association = self.associations.get(*id);
+            let same_port = association.is_some_and(|a| a.peer.port() == number);
             let mut paths = self.core_ref(*id).into_iter();
             same_port && paths.any(|(core, id)| core.paths(id).any(|path| path.remote == ip))
-        };
-        set_ups.find(|id| has(id)).copied()
+        })
     }
 
-    /// Enters the addresses of an association's peer into the map of peers, in place of those that it had.
+    /// Enters the addresses of an association's peer into the index of peers, in place of those that it had.
     pub(crate) fn index_peer(&mut self, id: AssocId) {
-        self.unindex_peer(id);
-        let Some((core, core_id)) = self.core_ref(id) else {
-            return;
-        };
-        let addresses: Vec<IpAddr> = core.paths(core_id).map(|path| path.remote).collect();
-        let Some(association) = self.associations.get_mut(&id) else {
-            return;
-        };
-        let (port, number) = (association.port, association.peer.port());
-        let keys = addresses.iter().map(|ip| ((port, *ip, number), id));
-        self.by_peer.extend(keys);
-        association.indexed = addresses;
-    }
-
-    /// Removes an association from the map of peers.
-    pub(crate) fn unindex_peer(&mut self, id: AssocId) {
-        let Some(association) = self.associations.get_mut(&id) else {
-            return;
-        };
-        let (port, number) = (association.port, association.peer.port());
-        for ip in std::mem::take(&mut association.indexed) {
-            // A later association with the peer may have taken the place of one that has ended.
-            if self.by_peer.get(&(port, ip, number)) == Some(&id) {
-                self.by_peer.remove(&(port, ip, number));
-            }
+        if let Some((core, core_id)) = self.core_ref(id) {
+            let addresses = core.paths(core_id).map(|path| path.remote).collect();
+            self.associations.set_peers(id, addresses);
         }
     }
 

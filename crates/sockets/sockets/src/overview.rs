@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use carrick_proto::{AssociationStats, PathStats};
 
-use crate::association::AssocId;
-use crate::ports::PortId;
-use crate::socket::{SocketId, SocketState, Style};
+use crate::ids::{AssocId, PortId, SocketId};
+use crate::socket::{SocketState, Style};
 use crate::sockets::Sockets;
 
 /// Place of a row in [`Sockets::overview`].
@@ -90,11 +89,12 @@ pub struct AssociationAddresses {
 impl Sockets {
     /// Returns the ports and addresses of an association by its identifier; `None` if it does not exist.
     pub fn association_addresses(&self, association: i32) -> Option<AssociationAddresses> {
-        let association = self.associations.get(&AssocId(association))?;
-        let port = self.ports.get(&association.port)?;
-        let paths = port.core.paths(association.core);
+        let id = AssocId(association);
+        let association = self.associations.get(id)?;
+        let (core, core_id) = self.core_ref(id)?;
+        let paths = core.paths(core_id);
         Some(AssociationAddresses {
-            local_port: port.number,
+            local_port: core.port(),
             peer_port: association.peer.port(),
             peers: paths.map(|path| path.remote).collect(),
         })
@@ -134,8 +134,8 @@ impl Sockets {
             association: 0,
         };
         let begin = after_association(key.socket, after);
-        let closed = self.closing.range((begin, Bound::Unbounded));
-        listed.chain(closed.filter_map(move |(id, _)| self.association_row(key, None, *id)))
+        let closed = self.associations.closing(begin);
+        listed.chain(closed.filter_map(move |id| self.association_row(key, None, id)))
     }
 
     fn association_row(
@@ -144,28 +144,29 @@ impl Sockets {
         socket: Option<SocketId>,
         id: AssocId,
     ) -> Option<OverviewRow> {
-        let association = self.associations.get(&id)?;
-        let endpoint = &self.ports.get(&association.port)?.core;
+        let association = self.associations.get(id)?;
+        let (core, core_id) = self.core_ref(id)?;
+        let (port, _) = association.core();
         Some(OverviewRow {
             key: OverviewKey {
                 association: id.number(),
                 ..key
             },
             socket,
-            local: self.addresses_of(Some(association.port)),
-            bound: self.bound_addresses(Some(association.port)),
+            local: self.addresses_of(Some(port)),
+            bound: self.bound_addresses(Some(port)),
             subject: OverviewSubject::Association {
                 peer: association.peer,
-                stats: endpoint.association_stats(association.core).map(Box::new),
-                settings: endpoint.association_config(association.core).map(|config| {
-                    AssociationSettings {
+                stats: core.association_stats(core_id).map(Box::new),
+                settings: core
+                    .association_config(core_id)
+                    .map(|config| AssociationSettings {
                         hb_interval: config.paths.hb_interval,
                         max_retrans: config.paths.association_max_retrans,
                         send_buffer: config.buffers.send_buffer,
                         receive_buffer: config.buffers.receive_buffer,
-                    }
-                }),
-                paths: endpoint.paths(association.core).collect(),
+                    }),
+                paths: core.paths(core_id).collect(),
             },
         })
     }

@@ -5,24 +5,17 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
-use carrick_proto::{
-    Endpoint, EndpointConfig, Time, portable_enum, portable_struct, portable_tuple,
-};
+use carrick_proto::{Endpoint, EndpointConfig, Time, portable_enum, portable_struct};
 use rand_core::Rng;
 
 use crate::config::Config;
 use crate::errno::Errno;
 use crate::export::{read_endpoint, write_endpoint};
+use crate::ids::{PortId, SocketId};
 use crate::linux::unmapped;
-use crate::socket::{Family, Socket, SocketId, SocketState};
+use crate::socket::{Family, Socket, SocketState};
 use crate::sockets::Sockets;
 use crate::statistics::HostCounters;
-
-/// Identifier of a port in use. Never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct PortId(pub(crate) u64);
-
-portable_tuple! { PortId(number) }
 
 /// Address families that a wildcard bind covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

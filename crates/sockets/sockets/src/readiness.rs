@@ -6,7 +6,8 @@ use std::ops::{BitOr, BitOrAssign};
 use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
 
 use crate::errno::Errno;
-use crate::socket::{Socket, SocketId, SocketState};
+use crate::ids::SocketId;
+use crate::socket::{Socket, SocketState};
 use crate::sockets::Sockets;
 
 /// Set of conditions of a socket.

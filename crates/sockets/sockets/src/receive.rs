@@ -6,8 +6,8 @@ use bytes::Bytes;
 use carrick_proto::Time;
 
 use crate::ancillary::{ControlMessage, write_control};
-use crate::association::AssocId;
 use crate::errno::Errno;
+use crate::ids::{AssocId, SocketId};
 use crate::linux::{
     Layout, MSG_DONTWAIT, MSG_EOR, MSG_NOTIFICATION, MSG_PEEK, NxtInfo, RcvInfo,
     SCTP_DATA_IO_EVENT, SCTP_NOTIFICATION, SCTP_NXTINFO, SCTP_RCVINFO, SCTP_SNDRCV, SCTP_UNORDERED,
@@ -15,7 +15,7 @@ use crate::linux::{
 };
 use crate::notifications::subscription;
 use crate::receive_queue::{DataItem, ReceiveContent, ReceiveEntry};
-use crate::socket::{SocketId, SocketState};
+use crate::socket::SocketState;
 use crate::sockets::Sockets;
 
 /// `MSG_CTRUNC` of `sys/socket.h`

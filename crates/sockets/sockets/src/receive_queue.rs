@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use carrick_proto::{portable_enum, portable_struct};
 
-use crate::association::AssocId;
+use crate::ids::AssocId;
 
 /// Limit of the messages ahead of the user.
 const MAX_MESSAGES: usize = 32;

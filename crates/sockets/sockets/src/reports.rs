@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use carrick_proto::{CloseReason, Event, EventReport, PathStats, ReportKind, portable_struct};
 
-use crate::association::AssocId;
+use crate::ids::AssocId;
 use crate::sockets::Sockets;
 
 /// Reports that wait for the log.
@@ -130,17 +130,17 @@ impl Sockets {
             return;
         }
         let report = self.report_of(id, event);
-        if let (Some(report), Some(association)) = (&report, self.associations.get_mut(&id)) {
+        if let (Some(report), Some(association)) = (&report, self.associations.get_mut(id)) {
             association.reported_source = report.local;
         }
         self.reports.queue.extend(report);
     }
 
     fn report_of(&self, id: AssocId, event: &Event) -> Option<AssociationReport> {
-        let association = self.associations.get(&id)?;
-        let port = self.ports.get(&association.port)?;
-        let stats = port.core.association_stats(association.core);
-        let paths: Vec<PathStats> = port.core.paths(association.core).collect();
+        let association = self.associations.get(id)?;
+        let (core, core_id) = self.core_ref(id)?;
+        let stats = core.association_stats(core_id);
+        let paths: Vec<PathStats> = core.paths(core_id).collect();
         let current = stats.as_ref().and_then(|stats| stats.current);
         let current = paths.iter().find(|path| Some(path.id) == current);
         let peer = current.map_or(association.peer.ip(), |path| path.remote);
@@ -149,9 +149,9 @@ impl Sockets {
             local: current
                 .and_then(|path| path.local)
                 .or(association.reported_source),
-            local_port: port.number,
+            local_port: core.port(),
             peer: SocketAddr::new(peer, association.peer.port()),
-            was_established: association.is_established,
+            was_established: association.is_established(),
             event: EventReport::new(event, &paths, stats.as_ref())?,
         })
     }

@@ -4,19 +4,18 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_proto::{
-    ChunkType, PathId, Ppid, Reliability, SendError, SendOptions, StreamId, Time, portable_struct,
-};
+use carrick_proto::{ChunkType, PathId, Ppid, Reliability, SendError, SendOptions, StreamId, Time};
 
 use crate::ancillary::SendAttributes;
-use crate::association::AssocId;
 use crate::errno::Errno;
+use crate::ids::{AssocId, SocketId};
 use crate::linux::{
     SCTP_ABORT, SCTP_ADDR_OVER, SCTP_EOF, SCTP_PR_SCTP_MASK, SCTP_PR_SCTP_PRIO, SCTP_PR_SCTP_RTX,
     SCTP_SACK_IMMEDIATELY, SCTP_SENDALL, SCTP_UNORDERED,
 };
 use crate::ports::canonical;
-use crate::socket::{SocketId, SocketState};
+use crate::settings::SendDefaults;
+use crate::socket::SocketState;
 use crate::sockets::Sockets;
 
 /// Message for [`Sockets::sendmsg`]: the parts of `struct msghdr`.
@@ -151,8 +150,8 @@ impl Sockets {
         }
         let mut sent = 0;
         for association in all {
-            let known = self.associations.get(&association);
-            if known.is_some_and(|a| a.is_established && a.ended.is_none()) {
+            let known = self.associations.get(association);
+            if known.is_some_and(|a| a.is_established() && a.is_open()) {
                 sent = self.send_to(now, association, message, &given)?;
             }
         }
@@ -193,7 +192,7 @@ impl Sockets {
             // It is being set up, so there is one to abort.
             let _ = core.abort(now, core_id, b"");
         }
-        let port = self.associations.get(&association).map(|a| a.port);
+        let port = self.associations.get(association).map(|a| a.core().0);
         self.remove_association(association);
         if let Some(socket) = self.table.get_mut(&id)
             && socket.is_one_to_one()
@@ -224,7 +223,7 @@ impl Sockets {
             self.settle_association(id);
             return Ok(0);
         }
-        let association = self.associations.get(&id).ok_or(Errno::EPIPE)?;
+        let association = self.associations.get(id).ok_or(Errno::EPIPE)?;
         let attributes = association.send.attributes(given);
         let mut options = attributes.options();
         if flags & SCTP_ADDR_OVER != 0 {
@@ -243,9 +242,9 @@ impl Sockets {
         };
         let has_room = core.has_send_room(core_id);
         let is_full = sent.is_ok() && !has_room || sent == Err(SendError::BufferFull);
-        if let Some(association) = self.associations.get_mut(&id) {
+        if let Some(association) = self.associations.get_mut(id) {
             association.last_use = now;
-            let socket = association.socket.and_then(|id| self.table.get_mut(&id));
+            let socket = association.socket().and_then(|id| self.table.get_mut(&id));
             if let Some(socket) = socket.filter(|_| is_full) {
                 socket.full.insert(id);
             }
@@ -280,21 +279,6 @@ impl Sockets {
         paths.find(|path| path.remote == ip).map(|path| path.id)
     }
 }
-
-/// Attributes of messages whose ancillary data has none (`SCTP_DEFAULT_SNDINFO`,
-/// `SCTP_DEFAULT_SEND_PARAM`, `SCTP_DEFAULT_PRINFO`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct SendDefaults {
-    pub(crate) stream: u16,
-    pub(crate) flags: u16,
-    pub(crate) ppid: u32,
-    pub(crate) context: u32,
-    pub(crate) time_to_live: u32,
-    pub(crate) policy: u16,
-    pub(crate) value: u32,
-}
-
-portable_struct! { SendDefaults { stream, flags, ppid, context, time_to_live, policy, value } }
 
 impl SendDefaults {
     /// Returns the attributes of a message: the given ones, else the defaults.

@@ -6,10 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use carrick_proto::{BufferUse, SourceKey};
 
-use crate::association::{AssocId, Association};
+use crate::associations::Association;
 use crate::config::Config;
-use crate::ports::PortId;
-use crate::socket::SocketId;
+use crate::ids::{AssocId, PortId, SocketId};
 use crate::sockets::Sockets;
 
 /// Bytes that every association may hold in its send buffer, whatever the limit of its owner.
@@ -167,7 +166,7 @@ impl Sockets {
         )) = found.core.poll_buffer_change()
         {
             // Unknown ones were refused, or their data has been counted to the end.
-            let Some(id) = self.by_core.get(&(port, core)) else {
+            let Some(id) = self.associations.in_core(port, core) else {
                 continue;
             };
             let Some(association) = self.associations.get_mut(id) else {
@@ -180,7 +179,7 @@ impl Sockets {
                 owners.insert(owner);
             }
             if queued == 0 && before > 0 && association.waits_for_owner {
-                rested.push(*id);
+                rested.push(id);
             }
             if let Some(source) = association.source {
                 let before = std::mem::replace(&mut association.held, received);
@@ -191,7 +190,7 @@ impl Sockets {
             if self.shares.of_owner(owner).queued <= self.config.send_memory_per_owner / 2 {
                 let all = self.associations.iter();
                 let waiting = all.filter(|(_, a)| a.owner == owner && a.waits_for_owner);
-                rested.extend(waiting.map(|(id, _)| *id));
+                rested.extend(waiting.map(|(id, _)| id));
             }
         }
         for id in rested {
@@ -204,7 +203,7 @@ impl Sockets {
     /// none, the association waits for it.
     pub(crate) fn waits_for_owner(&mut self, id: AssocId, len: usize) -> bool {
         let limit = self.config.send_memory_per_owner;
-        let Some(association) = self.associations.get_mut(&id) else {
+        let Some(association) = self.associations.get_mut(id) else {
             return false;
         };
         let used = self.shares.of_owner(association.owner).queued;
@@ -221,7 +220,7 @@ impl Sockets {
     }
 
     fn end_wait_for_owner(&mut self, id: AssocId) {
-        let Some(association) = self.associations.get_mut(&id) else {
+        let Some(association) = self.associations.get_mut(id) else {
             return;
         };
         if !std::mem::take(&mut association.waits_for_owner) {
@@ -249,7 +248,7 @@ impl Sockets {
         let mut room = None;
         // Below, no source and no owner can be near its limit.
         if self.received > memory.min(per_owner) / 4 {
-            let association = association.and_then(|id| self.associations.get(&id));
+            let association = association.and_then(|id| self.associations.get(id));
             let source = association.and_then(|a| a.source).unwrap_or(source);
             let free = memory.saturating_sub(self.received);
             let of_source = free.saturating_sub(self.shares.of_source(source).received);

@@ -1,29 +1,15 @@
 //! State of one socket.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::fmt;
 use std::net::SocketAddr;
 
-use carrick_proto::{SourceKey, portable_enum, portable_struct, portable_tuple};
+use carrick_proto::{SourceKey, portable_enum, portable_struct};
 
-use crate::association::AssocId;
 use crate::errno::Errno;
-use crate::options::Options;
-use crate::ports::PortId;
+use crate::ids::{AssocId, PortId, SocketId};
 use crate::readiness::Readiness;
 use crate::receive_queue::ReceiveQueue;
-
-/// Identifier of a socket. Never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SocketId(pub(crate) u64);
-
-portable_tuple! { SocketId(number) }
-
-impl fmt::Display for SocketId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
+use crate::settings::Options;
 
 /// Style of a socket (RFC 6458, sections 3 and 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,15 +10,16 @@ use carrick_proto::{
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 
-use crate::association::{AssocId, Association};
+use crate::associations::Associations;
 use crate::config::Config;
 use crate::errno::Errno;
+use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux;
-use crate::options::Options;
-use crate::ports::{Port, PortId, present};
+use crate::ports::{Port, present};
 use crate::reports::Reports;
+use crate::settings::Options;
 use crate::shares::Shares;
-use crate::socket::{Family, Socket, SocketId, SocketState, Style};
+use crate::socket::{Family, Socket, SocketState, Style};
 use crate::statistics::HostCounters;
 
 /// Sockets of a host. The crate's documentation has the order of calls.
@@ -30,14 +31,7 @@ pub struct Sockets {
     pub(crate) now: Time,
     pub(crate) table: BTreeMap<SocketId, Socket>,
     pub(crate) next_socket: u64,
-    pub(crate) associations: BTreeMap<AssocId, Association>,
-    pub(crate) next_association: AssocId,
-    /// Associations by the identifiers of the core.
-    pub(crate) by_core: BTreeMap<(PortId, carrick_proto::AssociationId), AssocId>,
-    /// Associations by the addresses and the port of their peers.
-    pub(crate) by_peer: BTreeMap<(PortId, IpAddr, u16), AssocId>,
-    /// Associations that are not established, whose peers may list further addresses.
-    pub(crate) setting_up: BTreeSet<AssocId>,
+    pub(crate) associations: Associations,
     pub(crate) ports: BTreeMap<PortId, Port>,
     pub(crate) next_port: u64,
     /// Endpoints by port number.
@@ -52,10 +46,6 @@ pub struct Sockets {
     /// Endpoints that may have packets to send.
     pub(crate) ready: ReadyPorts,
     pub(crate) timers: PortTimers,
-    /// Times at which associations may have been idle for long enough (`SCTP_AUTOCLOSE`).
-    pub(crate) idle: BTreeSet<(Time, AssocId)>,
-    /// Associations of closed sockets, with their socket.
-    pub(crate) closing: BTreeMap<AssocId, SocketId>,
     /// Sockets with changes of their readiness.
     pub(crate) changed: VecDeque<SocketId>,
     /// Results of set-ups that a caller waits for, at most one of each association.
@@ -148,11 +138,7 @@ impl Sockets {
             now: Time::ZERO,
             table: BTreeMap::new(),
             next_socket: 0,
-            associations: BTreeMap::new(),
-            next_association: AssocId::FIRST,
-            by_core: BTreeMap::new(),
-            by_peer: BTreeMap::new(),
-            setting_up: BTreeSet::new(),
+            associations: Associations::default(),
             ports: BTreeMap::new(),
             next_port: 0,
             numbers: BTreeMap::new(),
@@ -162,8 +148,6 @@ impl Sockets {
             removed: HostCounters::default(),
             ready: ReadyPorts::default(),
             timers: PortTimers::default(),
-            idle: BTreeSet::new(),
-            closing: BTreeMap::new(),
             changed: VecDeque::new(),
             setups: VecDeque::new(),
             reports: Reports::default(),
@@ -237,10 +221,10 @@ impl Sockets {
         let association = self
             .association_of(socket, association)
             .ok_or(Errno::EINVAL)?;
-        let association = &self.associations[&association];
-        let port = self.ports.get(&association.port).ok_or(Errno::EINVAL)?;
-        let number = association.peer.port();
-        let paths = port.core.paths(association.core);
+        let (core, core_id) = self.core_ref(association).ok_or(Errno::EINVAL)?;
+        let known = self.associations.get(association);
+        let number = known.map_or(0, |a| a.peer.port());
+        let paths = core.paths(core_id);
         Ok(paths
             .map(|path| present(socket, SocketAddr::new(path.remote, number)))
             .collect())
@@ -255,11 +239,7 @@ impl Sockets {
             None => AssocId(id),
         };
         let known = socket.associations.contains(&id);
-        let open = self
-            .associations
-            .get(&id)
-            .is_some_and(|a| a.ended.is_none());
-        (known && open).then_some(id)
+        (known && self.associations.is_open(id)).then_some(id)
     }
 
     pub(crate) fn socket_ref(&self, id: SocketId) -> Result<&Socket, Errno> {
@@ -282,9 +262,8 @@ impl Sockets {
         &mut self,
         id: AssocId,
     ) -> Option<(&mut Endpoint, carrick_proto::AssociationId)> {
-        let association = self.associations.get(&id)?;
-        let port = self.ports.get_mut(&association.port)?;
-        Some((&mut port.core, association.core))
+        let (port, core_id) = self.associations.get(id)?.core();
+        Some((&mut self.ports.get_mut(&port)?.core, core_id))
     }
 
     /// Returns the endpoint and the core's identifier of an association for reading.
@@ -292,9 +271,8 @@ impl Sockets {
         &self,
         id: AssocId,
     ) -> Option<(&Endpoint, carrick_proto::AssociationId)> {
-        let association = self.associations.get(&id)?;
-        let port = self.ports.get(&association.port)?;
-        Some((&port.core, association.core))
+        let (port, core_id) = self.associations.get(id)?.core();
+        Some((&self.ports.get(&port)?.core, core_id))
     }
 
     /// Returns whether a socket has the SCTP port to which a packet came. Others get the ABORT of RFC 9260,
@@ -338,7 +316,7 @@ impl Sockets {
                 .get(..4)
                 .and_then(|ports| <[u8; 4]>::try_from(ports).ok());
             let number = ports.map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
-            let association = self.by_peer.get(&(id, route.remote, number)).copied();
+            let association = self.associations.with_peer(id, route.remote, number);
             self.limit_received(id, association, SourceKey::of(route.remote));
             if let Some(port) = self.ports.get_mut(&id) {
                 let others = core::iter::from_fn(|| {
@@ -407,7 +385,7 @@ impl Sockets {
     /// Returns the time of the next call of [`Self::handle_timeout`], valid once [`Self::poll_transmit`]
     /// has returned `None`.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let idle = self.idle.first().map(|(time, _)| *time);
+        let idle = self.associations.idle_timeout();
         [self.timers.next(), idle].into_iter().flatten().min()
     }
 
@@ -441,8 +419,8 @@ impl Sockets {
 
     /// Queues an association's endpoint for output and takes its events.
     pub(crate) fn settle_association(&mut self, id: AssocId) {
-        if let Some(port) = self.associations.get(&id).map(|a| a.port) {
-            self.settle(port);
+        if let Some(association) = self.associations.get(id) {
+            self.settle(association.core().0);
         }
     }
 

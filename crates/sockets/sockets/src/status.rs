@@ -3,9 +3,10 @@
 use carrick_proto::StateName;
 
 use crate::errno::Errno;
+use crate::ids::{AssocId, SocketId};
 use crate::linux::{SCTP_ASSOC_CHANGE, SCTP_DATA_IO_EVENT};
 use crate::notifications::subscription;
-use crate::socket::{Family, SocketId, SocketState, Style};
+use crate::socket::{Family, SocketState, Style};
 use crate::sockets::Sockets;
 
 /// Status of a socket.
@@ -60,8 +61,8 @@ impl Sockets {
         let core = only.and_then(|id| self.core_ref(id));
         let stats = core.and_then(|(core, id)| core.association_stats(id));
         let outbound_streams = stats.as_ref().map(|stats| stats.outbound_streams);
-        let association = only.and_then(|id| self.associations.get(&id));
-        let is_open = |id| self.associations.get(id).is_some_and(|a| a.ended.is_none());
+        let association = only.and_then(|id| self.associations.get(id));
+        let is_open = |id: &AssocId| self.associations.is_open(*id);
         let default_stream = association.map(|association| association.send.stream);
         let peer_ends = stats.as_ref().is_some_and(|stats| {
             matches!(

@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 
 use carrick_proto::Time;
 
-use crate::association::AssocId;
-use crate::socket::SocketId;
+use crate::ids::{AssocId, SocketId};
 use crate::sockets::Sockets;
 
 impl Sockets {
@@ -28,9 +27,8 @@ impl Sockets {
 
     /// Returns the number of associations that have not ended.
     pub fn open_association_count(&self) -> usize {
-        let all = self.associations.values();
-        all.filter(|association| association.ended.is_none())
-            .count()
+        let all = self.associations.iter();
+        all.filter(|(_, association)| association.is_open()).count()
     }
 
     /// Aborts all associations that have not ended, those of closed sockets included. Returns them in the order of
@@ -38,15 +36,11 @@ impl Sockets {
     pub fn abort_associations(&mut self, now: Time) -> Vec<AbortedAssociation> {
         self.now = now;
         let open = self.associations.iter();
-        let open = open.filter(|(_, association)| association.ended.is_none());
-        let ids: Vec<AssocId> = open.map(|(id, _)| *id).collect();
+        let open = open.filter(|(_, association)| association.is_open());
+        let ids: Vec<AssocId> = open.map(|(id, _)| id).collect();
         let mut aborted = Vec::with_capacity(ids.len());
         for id in ids {
-            let Some(peer) = self
-                .associations
-                .get(&id)
-                .map(|association| association.peer)
-            else {
+            let Some(peer) = self.associations.get(id).map(|a| a.peer) else {
                 continue;
             };
             if let Some((core, core_id)) = self.core_of(id) {

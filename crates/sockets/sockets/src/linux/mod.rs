@@ -18,3 +18,10 @@ pub use constants::*;
 pub use layout::{Field, Layout};
 pub use option_input::OptionInput;
 pub use structs::*;
+
+use std::time::Duration;
+
+/// Returns a duration in milliseconds, as options have it.
+pub(crate) fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}

@@ -3,9 +3,10 @@
 
 use super::flag;
 use crate::errno::Errno;
+use crate::ids::SocketId;
 use crate::linux::*;
 use crate::ports::Scope;
-use crate::socket::{Socket, SocketId};
+use crate::socket::Socket;
 use crate::sockets::Sockets;
 
 impl Sockets {

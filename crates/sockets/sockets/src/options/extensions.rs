@@ -6,8 +6,9 @@ use carrick_proto::{
 };
 
 use crate::errno::Errno;
+use crate::ids::SocketId;
 use crate::linux::*;
-use crate::socket::{Socket, SocketId};
+use crate::socket::Socket;
 use crate::sockets::Sockets;
 
 impl Sockets {
@@ -204,7 +205,7 @@ impl Sockets {
                 _ => core.delete_key(now, core_id, key),
             };
             changed.map_err(key_error)?;
-            if let Some(association) = self.associations.get_mut(&association)
+            if let Some(association) = self.associations.get_mut(association)
                 && name == SCTP_AUTH_ACTIVE_KEY
             {
                 association.active_key = key.0;
@@ -244,7 +245,7 @@ impl Sockets {
             return Err(Errno::EACCES);
         }
         let future = socket.options.config.security.authentication.active.0;
-        let association = association.and_then(|id| self.associations.get(&id));
+        let association = association.and_then(|id| self.associations.get(id));
         key.key_number = association.map_or(future, |a| a.active_key);
         Ok(key.encode())
     }

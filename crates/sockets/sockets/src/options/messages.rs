@@ -1,11 +1,11 @@
 //! Defaults of sent messages, and what the user reads besides messages (RFC 6458, sections 6.2 and 8.1).
 
-use crate::association::AssocId;
 use crate::errno::Errno;
+use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
 use crate::notifications::{KINDS, sender_dry, subscription};
-use crate::send::SendDefaults;
-use crate::socket::{Socket, SocketId};
+use crate::settings::SendDefaults;
+use crate::socket::Socket;
 use crate::sockets::Sockets;
 
 /// Place of `SCTP_SENDER_DRY_EVENT` in `struct sctp_event_subscribe`.
@@ -54,7 +54,7 @@ impl Sockets {
             set_bit(&mut self.socket_mut(id)?.options.events, bit, on);
         }
         for association in target.associations {
-            let known = self.associations.get(&association);
+            let known = self.associations.get(association);
             let mut events = known.map_or(0, |a| a.events);
             set_bit(&mut events, bit, on);
             let dry = on && i32::from(event.kind) == SCTP_SENDER_DRY_EVENT;
@@ -68,7 +68,7 @@ impl Sockets {
         let bit = subscription(event.kind).ok_or(Errno::EINVAL)?;
         let association = self.source(socket, event.assoc_id)?;
         let events = association
-            .and_then(|id| self.associations.get(&id))
+            .and_then(|id| self.associations.get(id))
             .map_or(socket.options.events, |a| a.events);
         event.on = u8::from(events & bit != 0);
         Ok(event.encode())
@@ -78,11 +78,11 @@ impl Sockets {
     /// is notified at once if nothing is outstanding (section 6.1.9), as Linux has it also if it was
     /// subscribed before.
     fn subscribe(&mut self, id: AssocId, events: u16, dry: bool) {
-        let Some(association) = self.associations.get_mut(&id) else {
+        let Some(association) = self.associations.get_mut(id) else {
             return;
         };
         association.events = events;
-        let established = association.is_established;
+        let established = association.is_established();
         let stats = self
             .core_ref(id)
             .and_then(|(core, core_id)| core.association_stats(core_id));
@@ -97,7 +97,7 @@ impl Sockets {
         let value = AssocValue::decode(value)?;
         let target = self.target(self.socket_ref(id)?, value.assoc_id)?;
         for association in target.associations {
-            if let Some(association) = self.associations.get_mut(&association) {
+            if let Some(association) = self.associations.get_mut(association) {
                 association.context = value.value;
             }
         }
@@ -111,7 +111,7 @@ impl Sockets {
         let mut value = AssocValue::read(buffer)?;
         let association = self.source(socket, value.assoc_id)?;
         value.value = association
-            .and_then(|id| self.associations.get(&id))
+            .and_then(|id| self.associations.get(id))
             .map_or(socket.options.context, |a| a.context);
         Ok(value.encode())
     }
@@ -124,7 +124,7 @@ impl Sockets {
     ) -> Result<(), Errno> {
         let target = self.target(self.socket_ref(id)?, assoc_id)?;
         for association in target.associations {
-            if let Some(association) = self.associations.get_mut(&association) {
+            if let Some(association) = self.associations.get_mut(association) {
                 change(&mut association.send);
             }
         }
@@ -136,7 +136,7 @@ impl Sockets {
 
     fn defaults_of(&self, socket: &Socket, assoc_id: i32) -> Result<SendDefaults, Errno> {
         let association = self.source(socket, assoc_id)?;
-        let association = association.and_then(|id| self.associations.get(&id));
+        let association = association.and_then(|id| self.associations.get(id));
         Ok(association.map_or(socket.options.send, |a| a.send))
     }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use carrick_proto::{AssociationConfig, ParameterChanges, Time};
 
 use crate::errno::Errno;
+use crate::ids::SocketId;
 use crate::linux::*;
-use crate::socket::{Socket, SocketId};
+use crate::socket::Socket;
 use crate::sockets::Sockets;
 
 use super::{asked_value, everything, flag, int_or_value, int_or_value_for, read_int};
@@ -30,15 +31,6 @@ pub(crate) fn apply_init(config: &mut AssociationConfig, init: InitMsg) {
     if let Some(limit) = duration(init.max_init_timeo.into()) {
         config.timers.max_init_timeout = Some(limit);
     }
-}
-
-/// Returns the life of cookies in milliseconds.
-pub(crate) fn cookie_life(config: &AssociationConfig) -> u32 {
-    millis(config.timers.valid_cookie_life)
-}
-
-pub(super) fn millis(duration: Duration) -> u32 {
-    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }
 
 /// Returns a duration in milliseconds that is not 0.
@@ -125,7 +117,7 @@ impl Sockets {
             }
         }
         for association in &target.associations {
-            if let Some(association) = self.associations.get_mut(association)
+            if let Some(association) = self.associations.get_mut(*association)
                 && info.cookie_life > 0
             {
                 association.cookie_life = info.cookie_life;
@@ -151,8 +143,8 @@ impl Sockets {
         let config = self.config_of(socket, association);
         let max_retrans = config.paths.association_max_retrans;
         info.max_retrans = u16::try_from(max_retrans).unwrap_or(u16::MAX);
-        let known = association.and_then(|id| self.associations.get(&id));
-        info.cookie_life = known.map_or(cookie_life(config), |a| a.cookie_life);
+        let known = association.and_then(|id| self.associations.get(id));
+        info.cookie_life = known.map_or(socket.options.cookie_life(), |a| a.cookie_life);
         info.peer_destinations = 0;
         info.peer_rwnd = 0;
         info.local_rwnd = 0;

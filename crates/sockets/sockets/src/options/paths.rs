@@ -8,15 +8,16 @@ use carrick_proto::{
     PathThresholds, Time,
 };
 
-use crate::association::AssocId;
 use crate::errno::Errno;
+use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
 use crate::ports::{canonical, present};
-use crate::socket::{Socket, SocketId};
+use crate::settings::SCTP_PF_EXPOSE_ENABLE;
+use crate::socket::Socket;
 use crate::sockets::Sockets;
 
-use super::parameters::{duration, millis};
-use super::{OptionScope, SCTP_PF_EXPOSE_ENABLE};
+use super::OptionScope;
+use super::parameters::duration;
 
 /// Smallest interval of probes of Linux in milliseconds.
 const MIN_PROBE_INTERVAL: u32 = 5000;
@@ -163,7 +164,7 @@ impl Sockets {
                 core.set_dscp(now, core_id, path.id, dscp >> 2)
                     .map_err(operation)?;
             }
-            if let Some(association) = self.associations.get_mut(&association) {
+            if let Some(association) = self.associations.get_mut(association) {
                 report_params(&mut association.discovers_mtu, &params);
                 match (path, dscp) {
                     (_, None) => {}
@@ -197,7 +198,7 @@ impl Sockets {
     ) -> Result<(), Errno> {
         let socket = self.socket_ref(id)?;
         let without_own =
-            |id: &AssocId| self.associations.get(id).is_some_and(|a| a.dscp.is_none());
+            |id: &AssocId| self.associations.get(*id).is_some_and(|a| a.dscp.is_none());
         let all = socket.associations.iter().copied();
         let target = OptionScope {
             future: socket.options.dscp.is_none(),
@@ -218,7 +219,7 @@ impl Sockets {
             }
         })?;
         for id in target.associations {
-            let Some(association) = self.associations.get(&id) else {
+            let Some(association) = self.associations.get(id) else {
                 continue;
             };
             for (path, dscp) in association.path_dscps.clone() {
@@ -299,7 +300,7 @@ impl Sockets {
                     .map_err(operation)?;
             }
         }
-        if let (Some(on), Some(association)) = (heartbeat, self.associations.get_mut(&id)) {
+        if let (Some(on), Some(association)) = (heartbeat, self.associations.get_mut(id)) {
             association
                 .heartbeats
                 .extend(paths.iter().map(|path| (*path, on)));
@@ -333,7 +334,7 @@ impl Sockets {
         };
         let path = self.path(socket, association, asked.address)?;
         let config = self.config_of(socket, association);
-        let known = association.and_then(|id| self.associations.get(&id));
+        let known = association.and_then(|id| self.associations.get(id));
         let heartbeat = path
             .and_then(|path| known?.heartbeats.get(&path.id).copied())
             .unwrap_or(config.paths.heartbeat);
@@ -486,7 +487,7 @@ impl Sockets {
             let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
             core.set_expose_potentially_failed(now, core_id, expose)
                 .map_err(operation)?;
-            if let Some(association) = self.associations.get_mut(&association) {
+            if let Some(association) = self.associations.get_mut(association) {
                 association.exposed_pf = value.value;
             }
         }
@@ -500,7 +501,7 @@ impl Sockets {
     pub(super) fn get_expose_pf(&self, socket: &Socket, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
         let mut value = AssocValue::read(buffer)?;
         let association = self.source(socket, value.assoc_id)?;
-        let known = association.and_then(|id| self.associations.get(&id));
+        let known = association.and_then(|id| self.associations.get(id));
         value.value = known.map_or(socket.options.exposed_pf, |a| a.exposed_pf);
         Ok(value.encode())
     }
@@ -538,9 +539,10 @@ impl Sockets {
             return Err(Errno::EINVAL);
         }
         let association = self.association_of(socket, asked).ok_or(Errno::EINVAL)?;
+        let association = self.associations.get(association).ok_or(Errno::EINVAL)?;
         let prim = Prim {
             assoc_id: asked,
-            address: present(socket, self.associations[&association].peer).into(),
+            address: present(socket, association.peer).into(),
         };
         Ok(prim.encode())
     }

@@ -6,14 +6,13 @@ use std::time::Duration;
 use carrick_proto::{ParameterChanges, Time};
 
 use crate::errno::Errno;
+use crate::ids::SocketId;
 use crate::linux::*;
-use crate::socket::{Family, SocketId, SocketState, Style};
+use crate::settings::Timeout;
+use crate::socket::{Family, SocketState, Style};
 use crate::sockets::Sockets;
 
 use super::{everything, flag, read_int};
-
-/// Limit of blocking calls of a socket; `None` for none.
-pub type Timeout = Option<Duration>;
 
 /// Smallest buffers of Linux in bytes.
 const MIN_SEND_BUFFER: i32 = 4608;

@@ -4,14 +4,13 @@ use std::net::SocketAddr;
 
 use carrick_proto::{PathStats, StateName};
 
-use crate::association::AssocId;
 use crate::errno::Errno;
+use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
 use crate::ports::present;
-use crate::socket::{Socket, SocketId};
+use crate::socket::Socket;
 use crate::sockets::Sockets;
 
-use super::parameters::millis;
 use super::{int, read_int};
 
 /// Size of the SCTP common header and of the headers of DATA and I-DATA chunks in bytes.
@@ -77,7 +76,7 @@ impl Sockets {
     }
 
     fn paddrinfo(&self, socket: &Socket, id: AssocId, path: &PathStats) -> PaddrInfo {
-        let number = self.associations.get(&id).map_or(0, |a| a.peer.port());
+        let number = self.associations.get(id).map_or(0, |a| a.peer.port());
         let status = path.status;
         let core = self.core_ref(id);
         let config = core.and_then(|(core, core_id)| core.association_config(core_id));
@@ -118,7 +117,7 @@ impl Sockets {
         let highest = core.take_highest_rto(core_id);
         let number = self
             .associations
-            .get(&association)
+            .get(association)
             .map_or(0, |a| a.peer.port());
         let socket = self.socket_ref(id)?;
         let address = highest.map(|(ip, _)| present(socket, SocketAddr::new(ip, number)));
@@ -181,9 +180,10 @@ impl Sockets {
         Ok(bytes)
     }
 
-    fn open_associations(&self, socket: &Socket) -> Vec<AssocId> {
-        let open = |id: &AssocId| self.associations.get(id).is_some_and(|a| a.ended.is_none());
-        socket.associations.iter().copied().filter(open).collect()
+    /// Returns the associations of a socket that have not ended.
+    pub(super) fn open_associations(&self, socket: &Socket) -> Vec<AssocId> {
+        let all = socket.associations.iter().copied();
+        all.filter(|id| self.associations.is_open(*id)).collect()
     }
 }
 

@@ -6,10 +6,10 @@ use carrick_proto::{
     StreamId, StreamScheduler, Time,
 };
 
-use crate::association::AssocId;
 use crate::errno::Errno;
+use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
-use crate::socket::{Socket, SocketId};
+use crate::socket::Socket;
 use crate::sockets::Sockets;
 
 use super::read_int;

@@ -1,0 +1,63 @@
+//! Identifiers of sockets, associations and ports.
+
+use std::fmt;
+
+use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
+use carrick_proto::portable_tuple;
+
+/// Identifier of a socket. Never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SocketId(pub(crate) u64);
+
+portable_tuple! { SocketId(number) }
+
+impl fmt::Display for SocketId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Identifier of a port in use. Never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct PortId(pub(crate) u64);
+
+portable_tuple! { PortId(number) }
+
+/// Association identifier, `sctp_assoc_t`: 3 and above, since 0 to 2 have other meanings. Reused only
+/// after all others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AssocId(pub(crate) i32);
+
+impl AssocId {
+    /// First identifier.
+    pub(crate) const FIRST: Self = Self(3);
+
+    /// Returns the number.
+    pub const fn number(self) -> i32 {
+        self.0
+    }
+
+    pub(crate) fn next(self) -> Self {
+        self.0.checked_add(1).map_or(Self::FIRST, Self)
+    }
+}
+
+impl fmt::Display for AssocId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl Portable for AssocId {
+    fn write(&self, out: &mut ExportWriter) {
+        (self.0 as u32).write(out);
+    }
+
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
+        let number = u32::read(input)? as i32;
+        if number < Self::FIRST.0 {
+            return Err(ImportError::Malformed("association identifier"));
+        }
+        Ok(Self(number))
+    }
+}
