@@ -136,10 +136,6 @@ impl Sockets {
             socket.associations.remove(&id);
             socket.full.remove(&id);
         }
-        let (port, _) = association.core();
-        if let Some(port) = self.ports.get_mut(&port) {
-            port.associations -= 1;
-        }
-        self.ready.insert(port);
+        self.ports.remove_association(association.core().0);
     }
 }

@@ -66,8 +66,7 @@ impl Sockets {
                 options.fragment_interleave = new_options.fragment_interleave;
             }
         }
-        let ports: Vec<_> = self.ports.keys().copied().collect();
-        for port in ports {
+        for port in self.ports.ids() {
             self.update_listening(port);
         }
         Ok(())

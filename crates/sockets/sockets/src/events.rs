@@ -18,7 +18,6 @@ use crate::linux::{
     SCTP_RESTART, SCTP_SHUTDOWN_COMP,
 };
 use crate::notifications::{self, is_subscribed};
-use crate::ports::present;
 use crate::readiness::Readiness;
 use crate::receive_queue::DataItem;
 use crate::socket::SocketState;
@@ -32,9 +31,8 @@ impl Sockets {
     pub(crate) fn dispatch(&mut self, now: Time, port: PortId) {
         // Unsent messages of associations whose end is reported next.
         let mut unsent: BTreeMap<AssocId, Vec<SendFailure>> = BTreeMap::new();
-        while let Some((core, event)) = self.ports.get_mut(&port).and_then(|p| p.core.poll_event())
-        {
-            self.ready.insert(port);
+        while let Some((core, event)) = self.ports.core_mut(port).and_then(|c| c.poll_event()) {
+            self.ports.set_ready(port);
             let id = match (self.associations.in_core(port, core), &event) {
                 (Some(id), _) => id,
                 (None, Event::Established { accepted: true, .. }) => {
@@ -58,11 +56,7 @@ impl Sockets {
             }
         }
         self.count_buffers(port);
-        if let Some(found) = self.ports.get_mut(&port) {
-            let held = found.core.stats().receive_memory;
-            let before = std::mem::replace(&mut found.received, held);
-            self.received = self.received - before + held;
-        }
+        self.ports.count_received(port);
     }
 
     /// Adds an association that a peer has initiated, or aborts it if no socket has room for it.
@@ -72,7 +66,7 @@ impl Sockets {
         port: PortId,
         core: carrick_proto::AssociationId,
     ) -> Option<AssocId> {
-        let endpoint = &self.ports.get(&port)?.core;
+        let endpoint = self.ports.get(port)?.core();
         let number = endpoint.peer_port(core)?;
         let primary = endpoint.association_stats(core).and_then(|s| s.current);
         let ip = endpoint
@@ -81,11 +75,9 @@ impl Sockets {
             .remote;
         let (source, _) = endpoint.source(core)?;
         let Some(socket_id) = self.admit(port, (ip, number), source) else {
-            if let Some(port) = self.ports.get_mut(&port) {
+            if let Some(endpoint) = self.ports.core_mut(port) {
                 // It was established just before.
-                let _ = port
-                    .core
-                    .abort(now, core, b"no room for another association");
+                let _ = endpoint.abort(now, core, b"no room for another association");
             }
             return None;
         };
@@ -207,7 +199,7 @@ impl Sockets {
                     self.limit_received(port, Some(id), source);
                 }
                 // A SACK with the larger window may be due.
-                self.ready.insert(port);
+                self.ports.set_ready(port);
             }
             let message = self.core_of(id).and_then(|(core, core_id)| {
                 let message = core.receive(core_id)?;
@@ -250,7 +242,7 @@ impl Sockets {
             );
             return;
         }
-        let peer = present(socket, association.peer);
+        let peer = socket.present(association.peer);
         let queue = &mut socket.queue;
         // Each association gets its turn.
         if queue.waiting.front() == Some(&id) {
@@ -520,7 +512,7 @@ impl Sockets {
         };
         let mut address = SocketAddr::new(ip, association.peer.port());
         if let Some(socket) = association.socket().and_then(|id| self.table.get(&id)) {
-            address = present(socket, address);
+            address = socket.present(address);
         }
         self.notify(id, notifications::peer_address(id, address, state));
     }
@@ -584,7 +576,7 @@ impl Sockets {
         let (Some(socket), Some(peer)) = (self.table.get_mut(&socket_id), peer) else {
             return;
         };
-        let peer = present(socket, peer);
+        let peer = socket.present(peer);
         let is_accepted = socket.listener.is_none();
         let queue = &mut socket.queue;
         if queue.push_notification(id, peer, bytes, is_accepted, must) {

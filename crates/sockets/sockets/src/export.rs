@@ -8,23 +8,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use carrick_proto::export::{ExportReader, ExportWriter, Format, Portable};
-use carrick_proto::{Endpoint, ExportError, ImportConfig, ImportError, Time};
+use carrick_proto::{ExportError, ImportError, Time};
 
 use crate::associations::{Association, Associations};
 use crate::config::Config;
 use crate::errno::Errno;
-use crate::ids::{AssocId, PortId, SocketId};
-use crate::ports::Port;
+use crate::ids::{AssocId, PortId, SocketId, check_next};
+use crate::ports::{Port, Ports, import_config, read_endpoint, write_endpoint};
 use crate::reports::Reports;
 use crate::shares::Shares;
 use crate::socket::Socket;
-use crate::sockets::{PortTimers, ReadyPorts, SetupResults, Sockets};
+use crate::sockets::{SetupResults, Sockets};
 
 /// Format of the sockets. Its version changes with every change of the state, also within a release of the crate.
 const FORMAT: Format = Format::new(*b"carsocks", 1);
-
-/// Identifiers of sockets and ports are below this number, so that the next ones exist.
-const MAX_IDENTIFIER: u64 = 1 << 63;
 
 /// State of all sockets of a host, exported by [`Sockets::export`].
 ///
@@ -69,14 +66,14 @@ impl Sockets {
     /// the addresses of the host are those of the export, and identifiers remain valid. `config` applies to new
     /// sockets, its limits to all; its addresses and seed have no effect.
     ///
-    /// `now` is the moment of the export by this program's clock, as for [`Endpoint::import`]. Outputs are to be
+    /// `now` is the moment of the export by this program's clock, as for [`carrick_proto::Endpoint::import`]. Outputs are to be
     /// drained next.
     ///
     /// # Errors
     /// [`ImportError`]. Memory is bounded by a small multiple of the bytes.
     pub fn import(config: Config, now: Time, bytes: &[u8]) -> Result<Self, ImportError> {
         let state = FORMAT.open(bytes)?;
-        let parts = parts(&config);
+        let parts = import_config(&config);
         let mut input = ExportReader::new(state, now, Some(&parts));
         let sockets = Self::read_state(&mut input, config)?;
         input.finish()?;
@@ -92,19 +89,15 @@ impl Sockets {
             next_socket,
             associations,
             ports,
-            next_port,
-            numbers: _,
-            received: _,
             shares: _,
             stray,
             removed,
-            ready: _,
-            timers: _,
             changed,
             setups,
             reports: _,
         } = self;
         let (associations, next_association, closing) = associations.exported();
+        let (ports, next_port) = ports.exported();
         // First, so that another version of the core is detected before its parts are read.
         write_endpoint(stray, out);
         config.addresses.write(out);
@@ -133,7 +126,7 @@ impl Sockets {
         let stray = read_endpoint(input, &config)?;
         config.addresses = Portable::read(input)?;
         let random = Portable::read(input)?;
-        let ports = read_ports(input, &config)?.into_iter().collect();
+        let ports = read_ports(input, &config)?;
         let table = Portable::read(input)?;
         let associations = Portable::read(input)?;
         let next_socket = Portable::read(input)?;
@@ -142,10 +135,9 @@ impl Sockets {
             stray,
             random,
             now: input.now(),
-            ports,
+            ports: Ports::imported(ports, Portable::read(input)?)?,
             table,
             next_socket,
-            next_port: Portable::read(input)?,
             removed: Portable::read(input)?,
             associations: Associations::imported(
                 associations,
@@ -156,14 +148,10 @@ impl Sockets {
             setups: read_setups(input)?,
             reports: Reports::default(),
             config,
-            numbers: BTreeMap::new(),
-            received: 0,
             shares: Shares::default(),
-            ready: ReadyPorts::default(),
-            timers: PortTimers::default(),
         };
         sockets.check()?;
-        sockets.rebuild()?;
+        sockets.rebuild();
         Ok(sockets)
     }
 
@@ -188,19 +176,10 @@ impl Sockets {
         if changed.len() != self.changed.len() || !has_edges.map(|(id, _)| id).eq(changed) {
             return Err(ImportError::Malformed("changed sockets"));
         }
-        let last_socket = self.table.keys().next_back().map_or(0, |id| id.0);
-        let last_port = self.ports.keys().next_back().map_or(0, |id| id.0);
-        let next = [
-            (self.next_socket, last_socket, self.table.is_empty()),
-            (self.next_port, last_port, self.ports.is_empty()),
-        ];
-        if next
-            .iter()
-            .any(|(next, last, is_none)| *next >= MAX_IDENTIFIER || next <= last && !is_none)
-        {
-            return Err(ImportError::Malformed("next identifier"));
-        }
-        Ok(())
+        check_next(
+            self.next_socket,
+            self.table.keys().next_back().map(|id| id.0),
+        )
     }
 
     fn is_valid_socket(&self, id: SocketId, socket: &Socket) -> bool {
@@ -214,7 +193,7 @@ impl Sockets {
         };
         let queue = &socket.queue;
         let waiting: BTreeSet<&AssocId> = queue.waiting.iter().collect();
-        let port = socket.port.map(|port| self.ports.contains_key(&port));
+        let port = socket.port.map(|port| self.ports.get(port).is_some());
         // Also one that listens no more: `listen` with backlog 0 leaves its queue.
         let may_accept = socket.is_one_to_one() && socket.listener.is_none();
         port != Some(false)
@@ -228,27 +207,21 @@ impl Sockets {
 
     fn is_valid_association(&self, association: &Association) -> bool {
         let (port_id, core) = association.core();
-        let Some(port) = self.ports.get(&port_id) else {
+        let Some(port) = self.ports.get(port_id) else {
             return false;
         };
         let socket = association.socket().map(|socket| self.table.get(&socket));
         let has_port = |socket: Option<&Socket>| socket.is_some_and(|s| s.port == Some(port_id));
         socket.is_none_or(has_port)
-            && (port.core.peer_port(core).is_some() || !association.is_open())
+            && (port.core().peer_port(core).is_some() || !association.is_open())
     }
 
-    /// Rebuilds the indexes, and queues each endpoint for output.
-    fn rebuild(&mut self) -> Result<(), ImportError> {
-        for (id, port) in &self.ports {
-            self.numbers.entry(port.number).or_default().push(*id);
-            self.ready.insert(*id);
-            let sum = self.received.checked_add(port.received);
-            self.received = sum.ok_or(ImportError::Malformed("received bytes"))?;
-        }
+    /// Connects sockets, associations and ports, and rebuilds the shares.
+    fn rebuild(&mut self) {
         for (id, socket) in &mut self.table {
             socket.queue.count();
-            if let Some(port) = socket.port.and_then(|port| self.ports.get_mut(&port)) {
-                port.sockets.insert(*id);
+            if let Some(port) = socket.port {
+                self.ports.join(port, *id);
             }
         }
         for (id, association) in self.associations.iter_mut() {
@@ -257,67 +230,30 @@ impl Sockets {
             if let Some(socket) = socket {
                 socket.associations.insert(id);
             }
-            if let Some(port) = self.ports.get_mut(&port) {
-                port.associations += 1;
-                association.set_source(&port.core);
+            self.ports.add_association(port);
+            if let Some(port) = self.ports.get(port) {
+                association.set_source(port.core());
             }
             self.shares.add(association);
         }
-        let ports: Vec<PortId> = self.ports.keys().copied().collect();
-        for port in ports {
+        for port in self.ports.ids() {
             self.count_buffers(port);
         }
-        Ok(())
-    }
-}
-
-/// Appends the export of an endpoint.
-pub(crate) fn write_endpoint(core: &Endpoint, out: &mut ExportWriter) {
-    match core.export(out.now()) {
-        Ok(export) => out.octets(export.as_bytes()),
-        Err(error) => out.fail(error),
-    }
-}
-
-/// Reads what [`write_endpoint`] appended.
-///
-/// # Errors
-/// [`ImportError`]
-pub(crate) fn read_endpoint(
-    input: &mut ExportReader<'_>,
-    config: &Config,
-) -> Result<Endpoint, ImportError> {
-    let bytes = input.octets()?;
-    let now = input.now();
-    let mut core = Endpoint::import(parts(config), now, bytes)?;
-    if let Some(observers) = &config.observers {
-        core.set_observer(now, Some(observers.create()));
-    }
-    Ok(core)
-}
-
-/// Returns the parts of the configuration that are code.
-fn parts(config: &Config) -> ImportConfig {
-    let association = &config.association;
-    ImportConfig {
-        source_selection: (config.source_selection)(),
-        algorithms: vec![association.research.policies.congestion.clone()],
-        protections: association.security.protection.iter().cloned().collect(),
     }
 }
 
 fn read_ports(
     input: &mut ExportReader<'_>,
     config: &Config,
-) -> Result<Vec<(PortId, Port)>, ImportError> {
+) -> Result<BTreeMap<PortId, Port>, ImportError> {
     let count = usize::read(input)?;
-    let mut ports: Vec<(PortId, Port)> = Vec::new();
+    let mut ports: BTreeMap<PortId, Port> = BTreeMap::new();
     for _ in 0..count {
         let id = PortId::read(input)?;
-        if ports.last().is_some_and(|(last, _)| *last >= id) {
+        if ports.last_key_value().is_some_and(|(last, _)| *last >= id) {
             return Err(ImportError::Malformed("order of the ports"));
         }
-        ports.push((id, Port::read_state(input, config)?));
+        ports.insert(id, Port::read_state(input, config)?);
     }
     Ok(ports)
 }

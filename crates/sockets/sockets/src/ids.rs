@@ -61,3 +61,14 @@ impl Portable for AssocId {
         Ok(Self(number))
     }
 }
+
+/// Identifiers of sockets and ports are below this number, so that the next ones exist.
+const MAX_IDENTIFIER: u64 = 1 << 63;
+
+/// Checks that the next identifier of an export is above the last one.
+pub(crate) fn check_next(next: u64, last: Option<u64>) -> Result<(), ImportError> {
+    if next >= MAX_IDENTIFIER || last.is_some_and(|last| next <= last) {
+        return Err(ImportError::Malformed("next identifier"));
+    }
+    Ok(())
+}

@@ -91,6 +91,7 @@ struct Readme;
 
 pub mod ancillary;
 mod associations;
+mod binding;
 mod close;
 mod config;
 mod defaults;

@@ -39,9 +39,7 @@ impl Sockets {
         branched.associations.insert(assoc);
         branched.peer = self.associations.get(assoc).map(|a| a.peer);
         let branched_id = self.insert_socket(branched)?;
-        if let Some(port) = self.ports.get_mut(&port) {
-            port.sockets.insert(branched_id);
-        }
+        self.ports.join(port, branched_id);
         self.associations.move_to(assoc, branched_id);
         // Taken out of the table, to have both queues at hand.
         if let Some(mut socket) = self.table.remove(&id) {

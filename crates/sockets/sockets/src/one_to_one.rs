@@ -11,7 +11,7 @@ use crate::errno::Errno;
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux::{InitMsg, SHUT_RD, SHUT_RDWR, SHUT_WR};
 use crate::options::apply_init;
-use crate::ports::{canonical, is_link_local, present};
+use crate::ports::{Port, is_link_local};
 use crate::readiness::Readiness;
 use crate::socket::{Socket, SocketState};
 use crate::sockets::Sockets;
@@ -44,12 +44,10 @@ impl Sockets {
         }
         let port = self.bind_if_unbound(id)?;
         let socket = self.socket_ref(id)?;
-        let mut others = self.ports[&port]
-            .sockets
-            .iter()
-            .filter(|other| **other != id);
-        let conflicts = |other: &SocketId| {
-            let other = &self.table[other];
+        let users = self.ports.get(port).into_iter().flat_map(Port::sockets);
+        let others = users.filter(|other| *other != id);
+        let mut others = others.filter_map(|other| self.table.get(&other));
+        let conflicts = |other: &Socket| {
             let shares = other.options.shares_port() && socket.options.shares_port();
             other.state == SocketState::Listening && !shares
         };
@@ -89,7 +87,7 @@ impl Sockets {
         }
         let child = self.table.get_mut(&accepted).ok_or(Errno::EBADF)?;
         child.listener = None;
-        let peer = child.peer.map(|peer| present(child, peer));
+        let peer = child.peer.map(|peer| child.present(peer));
         self.fill(accepted);
         let level = self.readiness(accepted).unwrap_or_default();
         self.raise(accepted, level);
@@ -175,7 +173,7 @@ impl Sockets {
         if number == 0 || peers.iter().any(|peer| peer.port() != number) {
             return Err(Errno::EINVAL);
         }
-        let addresses = peers.iter().map(|peer| canonical(socket, *peer));
+        let addresses = peers.iter().map(|peer| socket.canonical(*peer));
         let addresses = addresses.collect::<Result<Vec<IpAddr>, Errno>>()?;
         if addresses.iter().any(|a| {
             a.is_unspecified()
@@ -239,8 +237,8 @@ impl Sockets {
         number: u16,
         config: AssociationConfig,
     ) -> Result<carrick_proto::AssociationId, Errno> {
-        let port = self.ports.get_mut(&port).ok_or(Errno::EINVAL)?;
-        let started = port.core.associate(now, peers, number, Arc::new(config));
+        let core = self.ports.core_mut(port).ok_or(Errno::EINVAL)?;
+        let started = core.associate(now, peers, number, Arc::new(config));
         started.map_err(|error| match error {
             ConnectError::NoAddress
             | ConnectError::InvalidPort
@@ -254,20 +252,20 @@ impl Sockets {
     /// Adds an association of a socket with the socket's options.
     pub(crate) fn insert_association(
         &mut self,
-        port_id: PortId,
+        port: PortId,
         core: carrick_proto::AssociationId,
         socket_id: SocketId,
         peer: SocketAddr,
     ) -> Option<AssocId> {
         let socket = self.table.get_mut(&socket_id)?;
-        let port = self.ports.get_mut(&port_id)?;
+        let endpoint = self.ports.get(port)?.core();
         let of_socket = (socket_id, &socket.options, socket.owner);
-        let mut association = Association::new((port_id, core), of_socket, peer, self.now);
-        association.set_source(&port.core);
+        let mut association = Association::new((port, core), of_socket, peer, self.now);
+        association.set_source(endpoint);
         self.shares.add(&association);
-        let peers = port.core.paths(core).map(|path| path.remote).collect();
+        let peers = endpoint.paths(core).map(|path| path.remote).collect();
         let id = self.associations.insert(association, peers);
-        port.associations += 1;
+        self.ports.add_association(port);
         socket.associations.insert(id);
         Some(id)
     }
@@ -347,17 +345,18 @@ impl Sockets {
     /// Updates whether the endpoint of a port accepts associations, and with which parameters: those of a
     /// listening socket.
     pub(crate) fn update_listening(&mut self, id: PortId) {
-        let Some(port) = self.ports.get_mut(&id) else {
-            return;
-        };
-        let sockets = port.sockets.iter().filter_map(|id| self.table.get(id));
+        let sockets = self.ports.get(id).into_iter().flat_map(Port::sockets);
+        let sockets = sockets.filter_map(|id| self.table.get(&id));
         let mut listening = sockets.filter(|socket| socket.state == SocketState::Listening);
         let accepts = listening.clone().any(|socket| socket.may_accept());
-        if let Some(first) = listening.next() {
-            // Options are checked when they are set.
-            let _ = port.core.set_default_config(first.options.config.clone());
+        let config = listening.next().map(|first| first.options.config.clone());
+        if let Some(core) = self.ports.core_mut(id) {
+            if let Some(config) = config {
+                // Options are checked when they are set.
+                let _ = core.set_default_config(config);
+            }
+            core.set_accepting(accepts);
         }
-        port.core.set_accepting(accepts);
     }
 
     /// Finds the socket of an association that a peer has initiated; creates it for a one-to-one socket.
@@ -374,12 +373,12 @@ impl Sockets {
         {
             return None;
         }
-        let port = self.ports.get(&port_id)?;
+        let port = self.ports.get(port_id)?;
         let may_accept = |id: &SocketId| {
             let socket = self.table.get(id);
             socket.is_some_and(|s| s.state == SocketState::Listening && s.may_accept())
         };
-        let listening: Vec<SocketId> = port.sockets.iter().copied().filter(may_accept).collect();
+        let listening: Vec<SocketId> = port.sockets().filter(may_accept).collect();
         // Sockets that share the port get the associations of different peers.
         let spread = usize::from(number) + peer_number(ip);
         let id = *listening.get(spread % listening.len().max(1))?;
@@ -401,9 +400,7 @@ impl Sockets {
         child.source = Some(source);
         child.peer = Some(SocketAddr::new(ip, number));
         let child = self.insert_socket(child).ok()?;
-        if let Some(port) = self.ports.get_mut(&port_id) {
-            port.sockets.insert(child);
-        }
+        self.ports.join(port_id, child);
         self.table.get_mut(&id)?.accept_queue.push_back(child);
         self.raise(id, Readiness::READABLE);
         Some(child)

@@ -172,22 +172,22 @@ impl Sockets {
     }
 
     fn bound_addresses(&self, port: Option<PortId>) -> Vec<SocketAddr> {
-        let found = port.and_then(|id| self.ports.get(&id));
-        let wildcard = found.and_then(|port| Some((port.scope.wildcard()?, port.number)));
+        let found = port.and_then(|id| self.ports.get(id));
+        let wildcard = found.and_then(|port| Some((port.scope().wildcard()?, port.core().port())));
         match wildcard {
-            Some((ip, number)) => vec![SocketAddr::new(ip, number)],
+            Some(address) => vec![address.into()],
             None => self.addresses_of(port),
         }
     }
 
-    fn addresses_of(&self, port: Option<PortId>) -> Vec<SocketAddr> {
-        let Some(port) = port.and_then(|id| self.ports.get(&id)) else {
+    /// Returns the local addresses of a port, those of the host for a wildcard address.
+    pub(crate) fn addresses_of(&self, port: Option<PortId>) -> Vec<SocketAddr> {
+        let Some(port) = port.and_then(|id| self.ports.get(id)) else {
             return Vec::new();
         };
-        let addresses = port.core.local_addresses().iter();
-        addresses
-            .map(|ip| SocketAddr::new(*ip, port.number))
-            .collect()
+        let (addresses, number) = (port.core().local_addresses(), port.core().port());
+        let addresses = addresses.iter();
+        addresses.map(|ip| SocketAddr::new(*ip, number)).collect()
     }
 }
 

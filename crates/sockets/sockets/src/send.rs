@@ -13,7 +13,6 @@ use crate::linux::{
     SCTP_ABORT, SCTP_ADDR_OVER, SCTP_EOF, SCTP_PR_SCTP_MASK, SCTP_PR_SCTP_PRIO, SCTP_PR_SCTP_RTX,
     SCTP_SACK_IMMEDIATELY, SCTP_SENDALL, SCTP_UNORDERED,
 };
-use crate::ports::canonical;
 use crate::settings::SendDefaults;
 use crate::socket::SocketState;
 use crate::sockets::Sockets;
@@ -112,7 +111,7 @@ impl Sockets {
         }
         let assoc_id = given.info.map_or(0, |info| info.assoc_id);
         if let Some(address) = message.address {
-            let ip = canonical(socket, address)?;
+            let ip = socket.canonical(address)?;
             let by_address = self.find_by_peer(socket, ip, address.port());
             let existing = socket.only_association().or(by_address);
             if socket.is_one_to_one() && existing.is_some() && by_address.is_none() {
@@ -125,7 +124,7 @@ impl Sockets {
         let association = match message.address {
             // The identifier is ignored where an address is given, as in Linux.
             Some(address) if socket.only_association().is_none() => {
-                let ip = canonical(socket, address)?;
+                let ip = socket.canonical(address)?;
                 self.find_by_peer(socket, ip, address.port())
             }
             _ => self.association_of(socket, assoc_id),

@@ -155,7 +155,7 @@ impl Sockets {
     pub(crate) fn count_buffers(&mut self, port: PortId) {
         let mut rested = Vec::new();
         let mut owners = BTreeSet::new();
-        let Some(found) = self.ports.get_mut(&port) else {
+        let Some(endpoint) = self.ports.core_mut(port) else {
             return;
         };
         while let Some((
@@ -163,7 +163,7 @@ impl Sockets {
             BufferUse {
                 received, queued, ..
             },
-        )) = found.core.poll_buffer_change()
+        )) = endpoint.poll_buffer_change()
         {
             // Unknown ones were refused, or their data has been counted to the end.
             let Some(id) = self.associations.in_core(port, core) else {
@@ -247,22 +247,16 @@ impl Sockets {
         let per_owner = self.config.memory_per_owner();
         let mut room = None;
         // Below, no source and no owner can be near its limit.
-        if self.received > memory.min(per_owner) / 4 {
+        if self.ports.received() > memory.min(per_owner) / 4 {
             let association = association.and_then(|id| self.associations.get(id));
             let source = association.and_then(|a| a.source).unwrap_or(source);
-            let free = memory.saturating_sub(self.received);
+            let free = memory.saturating_sub(self.ports.received());
             let of_source = free.saturating_sub(self.shares.of_source(source).received);
             let of_owner = association.map_or(per_owner, |association| {
                 per_owner.saturating_sub(self.shares.of_owner(association.owner).received)
             });
             room = Some(of_source.min(of_owner));
         }
-        let received = self.received;
-        if let Some(port) = self.ports.get_mut(&port) {
-            // What the other ports have left.
-            let others = received.saturating_sub(port.received);
-            port.core.set_receive_memory(memory.saturating_sub(others));
-            port.core.set_receive_room(room);
-        }
+        self.ports.limit_received(port, memory, room);
     }
 }

@@ -1,12 +1,14 @@
 //! State of one socket.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use carrick_proto::{SourceKey, portable_enum, portable_struct};
 
 use crate::errno::Errno;
 use crate::ids::{AssocId, PortId, SocketId};
+use crate::linux::unmapped;
+use crate::ports::Sharing;
 use crate::readiness::Readiness;
 use crate::receive_queue::ReceiveQueue;
 use crate::settings::Options;
@@ -135,6 +137,47 @@ impl Socket {
     pub(crate) fn only_association(&self) -> Option<AssocId> {
         let single = self.is_one_to_one() || self.is_peeled_off;
         self.associations.first().copied().filter(|_| single)
+    }
+
+    /// Returns an address that the user passed as the core has it: mapped addresses as IPv4.
+    ///
+    /// # Errors
+    /// `EINVAL` for an address of another family.
+    pub(crate) fn canonical(&self, address: SocketAddr) -> Result<IpAddr, Errno> {
+        let ip = unmapped(address.ip());
+        match self.family {
+            Family::Inet if !address.is_ipv4() => Err(Errno::EINVAL),
+            Family::Inet6 if ip.is_ipv4() && self.options.v6_only => Err(Errno::EINVAL),
+            _ => Ok(ip),
+        }
+    }
+
+    /// Returns an address in the form that the socket reports: on IPv6 sockets IPv4 addresses are mapped,
+    /// unless `SCTP_I_WANT_MAPPED_V4_ADDR` is off.
+    pub(crate) fn present(&self, address: SocketAddr) -> SocketAddr {
+        match address.ip() {
+            IpAddr::V4(v4) if self.family == Family::Inet6 && self.options.mapped_v4 => {
+                SocketAddr::new(v4.to_ipv6_mapped().into(), address.port())
+            }
+            _ => address,
+        }
+    }
+
+    /// Returns the wildcard address of the family.
+    pub(crate) fn any_address(&self) -> IpAddr {
+        match self.family {
+            Family::Inet => [0; 4].into(),
+            Family::Inet6 => [0; 16].into(),
+        }
+    }
+
+    /// Returns the properties on which the sharing of the port depends.
+    pub(crate) fn sharing(&self) -> Sharing {
+        Sharing {
+            shares_port: self.options.shares_port(),
+            reuses_address: self.options.reuse_address,
+            is_listening: self.state == SocketState::Listening,
+        }
     }
 
     /// Returns and clears the pending error.

@@ -1,6 +1,6 @@
 //! All sockets of a host, and the packets and timers below them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::errno::Errno;
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux;
-use crate::ports::{Port, present};
+use crate::ports::Ports;
 use crate::reports::Reports;
 use crate::settings::Options;
 use crate::shares::Shares;
@@ -32,20 +32,12 @@ pub struct Sockets {
     pub(crate) table: BTreeMap<SocketId, Socket>,
     pub(crate) next_socket: u64,
     pub(crate) associations: Associations,
-    pub(crate) ports: BTreeMap<PortId, Port>,
-    pub(crate) next_port: u64,
-    /// Endpoints by port number.
-    pub(crate) numbers: BTreeMap<u16, Vec<PortId>>,
-    /// Bytes of received data of all ports.
-    pub(crate) received: usize,
+    pub(crate) ports: Ports,
     pub(crate) shares: Shares,
     /// Endpoint that answers packets to ports without a socket.
     pub(crate) stray: Endpoint,
     /// Counters of the endpoints that have been removed, and those of the host.
     pub(crate) removed: HostCounters,
-    /// Endpoints that may have packets to send.
-    pub(crate) ready: ReadyPorts,
-    pub(crate) timers: PortTimers,
     /// Sockets with changes of their readiness.
     pub(crate) changed: VecDeque<SocketId>,
     /// Results of set-ups that a caller waits for, at most one of each association.
@@ -55,68 +47,6 @@ pub struct Sockets {
 
 /// Results of set-ups, in their order.
 pub(crate) type SetupResults = VecDeque<(AssocId, Result<(), Errno>)>;
-
-/// Ports that may have packets to send, each once, in the order in which they became ready.
-#[derive(Debug, Default)]
-pub(crate) struct ReadyPorts {
-    order: VecDeque<PortId>,
-    members: BTreeSet<PortId>,
-}
-
-impl ReadyPorts {
-    pub(crate) fn insert(&mut self, id: PortId) {
-        if self.members.insert(id) {
-            self.order.push_back(id);
-        }
-    }
-
-    pub(crate) fn contains(&self, id: PortId) -> bool {
-        self.members.contains(&id)
-    }
-
-    fn first(&self) -> Option<PortId> {
-        self.order.front().copied()
-    }
-
-    fn remove_first(&mut self) {
-        if let Some(id) = self.order.pop_front() {
-            self.members.remove(&id);
-        }
-    }
-}
-
-/// Next timeouts of the ports.
-#[derive(Debug, Default)]
-pub(crate) struct PortTimers {
-    by_time: BTreeSet<(Time, PortId)>,
-    by_port: BTreeMap<PortId, Time>,
-}
-
-impl PortTimers {
-    fn set(&mut self, id: PortId, time: Option<Time>) {
-        self.remove(id);
-        if let Some(time) = time {
-            self.by_time.insert((time, id));
-            self.by_port.insert(id, time);
-        }
-    }
-
-    pub(crate) fn remove(&mut self, id: PortId) {
-        if let Some(time) = self.by_port.remove(&id) {
-            self.by_time.remove(&(time, id));
-        }
-    }
-
-    fn next(&self) -> Option<Time> {
-        self.by_time.first().map(|(time, _)| *time)
-    }
-
-    fn pop_expired(&mut self, now: Time) -> Option<PortId> {
-        let (time, id) = *self.by_time.first()?;
-        (time <= now).then(|| self.remove(id))?;
-        Some(id)
-    }
-}
 
 impl Sockets {
     /// Creates an empty set of sockets.
@@ -139,15 +69,10 @@ impl Sockets {
             table: BTreeMap::new(),
             next_socket: 0,
             associations: Associations::default(),
-            ports: BTreeMap::new(),
-            next_port: 0,
-            numbers: BTreeMap::new(),
-            received: 0,
+            ports: Ports::default(),
             shares: Shares::default(),
             stray,
             removed: HostCounters::default(),
-            ready: ReadyPorts::default(),
-            timers: PortTimers::default(),
             changed: VecDeque::new(),
             setups: VecDeque::new(),
             reports: Reports::default(),
@@ -208,7 +133,7 @@ impl Sockets {
         let socket = self.socket_ref(id)?;
         let is_connected = matches!(socket.state, SocketState::Established | SocketState::Ended);
         let peer = socket.peer.filter(|_| is_connected);
-        Ok(present(socket, peer.ok_or(Errno::ENOTCONN)?))
+        Ok(socket.present(peer.ok_or(Errno::ENOTCONN)?))
     }
 
     /// Returns all addresses of a peer: `sctp_getpaddrs` (RFC 6458, section 9.3). The identifier is
@@ -226,7 +151,7 @@ impl Sockets {
         let number = known.map_or(0, |a| a.peer.port());
         let paths = core.paths(core_id);
         Ok(paths
-            .map(|path| present(socket, SocketAddr::new(path.remote, number)))
+            .map(|path| socket.present(SocketAddr::new(path.remote, number)))
             .collect())
     }
 
@@ -263,7 +188,7 @@ impl Sockets {
         id: AssocId,
     ) -> Option<(&mut Endpoint, carrick_proto::AssociationId)> {
         let (port, core_id) = self.associations.get(id)?.core();
-        Some((&mut self.ports.get_mut(&port)?.core, core_id))
+        Some((self.ports.core_mut(port)?, core_id))
     }
 
     /// Returns the endpoint and the core's identifier of an association for reading.
@@ -272,7 +197,7 @@ impl Sockets {
         id: AssocId,
     ) -> Option<(&Endpoint, carrick_proto::AssociationId)> {
         let (port, core_id) = self.associations.get(id)?.core();
-        Some((&self.ports.get(&port)?.core, core_id))
+        Some((self.ports.get(port)?.core(), core_id))
     }
 
     /// Returns whether a socket has the SCTP port to which a packet came. Others get the ABORT of RFC 9260,
@@ -283,13 +208,14 @@ impl Sockets {
 
     /// Returns a socket that has a port at a local address, or at any address if it is `None`.
     pub fn socket_at(&self, local: Option<IpAddr>, port: u16) -> Option<SocketId> {
-        let port = self.ports.get(&self.find_port(port, local)?)?;
-        port.sockets.first().copied()
+        let port = self.ports.get(self.ports.find(port, local)?)?;
+        port.sockets().next()
     }
 
     fn port_of(&self, route: &Route, packet: &[u8]) -> Option<PortId> {
         let number = packet.get(2..4)?;
-        self.find_port(u16::from_be_bytes([number[0], number[1]]), route.local)
+        let number = u16::from_be_bytes([number[0], number[1]]);
+        self.ports.find(number, route.local)
     }
 
     /// Processes a received SCTP packet; `bytes` is the packet without IP and UDP headers.
@@ -318,12 +244,12 @@ impl Sockets {
             let number = ports.map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
             let association = self.associations.with_peer(id, route.remote, number);
             self.limit_received(id, association, SourceKey::of(route.remote));
-            if let Some(port) = self.ports.get_mut(&id) {
+            if let Some(core) = self.ports.core_mut(id) {
                 let others = core::iter::from_fn(|| {
                     packets.next_if(|packet| packet.get(..4) == ports.as_ref().map(|p| &p[..]))
                 });
                 let run = core::iter::once(first).chain(others);
-                port.core.handle_datagrams(now, route, run);
+                core.handle_datagrams(now, route, run);
             }
             self.settle(id);
         }
@@ -336,10 +262,10 @@ impl Sockets {
             .quoted
             .get(..2)
             .map(|b| u16::from_be_bytes([b[0], b[1]]));
-        let ids = number.and_then(|number| self.numbers.get(&number).cloned());
+        let ids = number.map(|number| self.ports.with_number(number));
         for id in ids.unwrap_or_default() {
-            if let Some(port) = self.ports.get_mut(&id) {
-                port.core.handle_icmp(now, icmp);
+            if let Some(core) = self.ports.core_mut(id) {
+                core.handle_icmp(now, icmp);
             }
             self.settle(id);
         }
@@ -361,11 +287,11 @@ impl Sockets {
         // Packets of several ports may be joined.
         for packet in transmit.packets_in(packets) {
             let number = packet.first_chunk().copied().map(u16::from_be_bytes);
-            let found = number.and_then(|number| self.find_port(number, route.local));
-            let Some((id, port)) = found.and_then(|id| Some((id, self.ports.get_mut(&id)?))) else {
+            let found = number.and_then(|number| self.ports.find(number, route.local));
+            let Some((id, core)) = found.and_then(|id| Some((id, self.ports.core_mut(id)?))) else {
                 continue;
             };
-            port.core.handle_oversized(now, transmit, packet, mtu);
+            core.handle_oversized(now, transmit, packet, mtu);
             self.settle(id);
         }
     }
@@ -373,9 +299,9 @@ impl Sockets {
     /// Processes all timers that have expired at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = now;
-        while let Some(id) = self.timers.pop_expired(now) {
-            if let Some(port) = self.ports.get_mut(&id) {
-                port.core.handle_timeout(now);
+        while let Some(id) = self.ports.pop_expired(now) {
+            if let Some(core) = self.ports.core_mut(id) {
+                core.handle_timeout(now);
             }
             self.settle(id);
         }
@@ -386,26 +312,22 @@ impl Sockets {
     /// has returned `None`.
     pub fn poll_timeout(&self) -> Option<Time> {
         let idle = self.associations.idle_timeout();
-        [self.timers.next(), idle].into_iter().flatten().min()
+        [self.ports.next_timeout(), idle]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Appends the next packets to `buf` and returns their route and sizes; `None` if there is nothing to
     /// send at `now`.
     pub fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         self.now = now;
-        while let Some(id) = self.ready.first() {
-            let Some(port) = self.ports.get_mut(&id) else {
-                self.ready.remove_first();
-                continue;
-            };
-            if let Some(transmit) = port.core.poll_transmit(now, buf) {
-                self.dispatch(now, id);
-                return Some(transmit);
-            }
-            let timeout = port.core.poll_timeout();
-            self.timers.set(id, timeout);
-            self.ready.remove_first();
+        while let Some(id) = self.ports.first_ready() {
+            let transmit = self.ports.poll_transmit(now, buf);
             self.dispatch(now, id);
+            if transmit.is_some() {
+                return transmit;
+            }
             self.release_port(id);
         }
         self.stray.poll_transmit(now, buf)
@@ -413,7 +335,7 @@ impl Sockets {
 
     /// Takes the events of an endpoint after an input, and queues it for output.
     pub(crate) fn settle(&mut self, id: PortId) {
-        self.ready.insert(id);
+        self.ports.set_ready(id);
         self.dispatch(self.now, id);
     }
 
@@ -442,7 +364,7 @@ impl Sockets {
 
     /// Returns the bytes of received data of all ports, which [`Config::receive_memory`] limits.
     pub fn receive_memory(&self) -> usize {
-        self.received
+        self.ports.received()
     }
 
     /// Returns the number of notifications of a socket that were dropped at the limit of its queue.

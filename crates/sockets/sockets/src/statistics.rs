@@ -121,10 +121,11 @@ impl Sockets {
             ..HostStatistics::default()
         };
         statistics.counters += HostCounters::of(&self.stray);
-        for port in self.ports.values() {
-            statistics.counters += HostCounters::of(&port.core);
-            for id in port.core.associations() {
-                let stats = port.core.association_stats(id);
+        for (_, port) in self.ports.iter() {
+            let core = port.core();
+            statistics.counters += HostCounters::of(core);
+            for id in core.associations() {
+                let stats = core.association_stats(id);
                 let Some(state) = stats.map(|stats| stats.state) else {
                     continue;
                 };
@@ -132,7 +133,7 @@ impl Sockets {
                     continue;
                 }
                 *statistics.associations.entry(state).or_default() += 1;
-                for path in port.core.paths(id) {
+                for path in core.paths(id) {
                     statistics.paths.count(path.status);
                 }
             }

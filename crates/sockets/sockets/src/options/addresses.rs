@@ -5,7 +5,6 @@ use super::flag;
 use crate::errno::Errno;
 use crate::ids::SocketId;
 use crate::linux::*;
-use crate::ports::Scope;
 use crate::socket::Socket;
 use crate::sockets::Sockets;
 
@@ -42,8 +41,8 @@ impl Sockets {
     /// Returns whether the socket is bound to a wildcard address, so that its addresses, and those of its
     /// associations with dynamic addresses, follow the host's.
     pub(super) fn follows_host_addresses(&self, socket: &Socket) -> bool {
-        let port = socket.port.and_then(|id| self.ports.get(&id));
-        port.is_some_and(|port| matches!(port.scope, Scope::Any(_)))
+        let port = socket.port.and_then(|id| self.ports.get(id));
+        port.is_some_and(|port| port.scope().wildcard().is_some())
     }
 
     /// `SCTP_AUTO_ASCONF` (RFC 6458, section 8.1.23)

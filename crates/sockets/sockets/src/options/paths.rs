@@ -11,7 +11,6 @@ use carrick_proto::{
 use crate::errno::Errno;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
-use crate::ports::{canonical, present};
 use crate::settings::SCTP_PF_EXPOSE_ENABLE;
 use crate::socket::Socket;
 use crate::sockets::Sockets;
@@ -40,7 +39,7 @@ impl Sockets {
         let Some(given) = address.0.filter(|_| address.ip().is_some()) else {
             return Ok(None);
         };
-        let ip = canonical(socket, given)?;
+        let ip = socket.canonical(given)?;
         // Identifier 0 of a one-to-many socket: the address alone names the association.
         let by_address = || self.find_by_peer(socket, ip, given.port());
         let association = association.or_else(by_address).ok_or(Errno::EINVAL)?;
@@ -61,7 +60,7 @@ impl Sockets {
         let Some(given) = address.0.filter(|_| address.ip().is_some()) else {
             return identified.ok_or(Errno::EINVAL);
         };
-        let ip = canonical(socket, given)?;
+        let ip = socket.canonical(given)?;
         let found = self.find_by_peer(socket, ip, given.port());
         found
             .filter(|found| identified.is_none_or(|id| id == *found))
@@ -542,7 +541,7 @@ impl Sockets {
         let association = self.associations.get(association).ok_or(Errno::EINVAL)?;
         let prim = Prim {
             assoc_id: asked,
-            address: present(socket, association.peer).into(),
+            address: socket.present(association.peer).into(),
         };
         Ok(prim.encode())
     }
@@ -559,7 +558,7 @@ impl Sockets {
         let association = self
             .association_of(socket, prim.assoc_id)
             .ok_or(Errno::EINVAL)?;
-        let ip = canonical(socket, prim.address.0.ok_or(Errno::EINVAL)?)?;
+        let ip = socket.canonical(prim.address.0.ok_or(Errno::EINVAL)?)?;
         let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
         let result = core.set_peer_primary(now, core_id, ip);
         self.settle_association(association);

@@ -7,7 +7,6 @@ use carrick_proto::{PathStats, StateName};
 use crate::errno::Errno;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
-use crate::ports::present;
 use crate::socket::Socket;
 use crate::sockets::Sockets;
 
@@ -90,7 +89,7 @@ impl Sockets {
         };
         PaddrInfo {
             assoc_id: id.0,
-            address: present(socket, SocketAddr::new(path.remote, number)).into(),
+            address: socket.present(SocketAddr::new(path.remote, number)).into(),
             state,
             cwnd: u32::try_from(path.cwnd).unwrap_or(u32::MAX),
             srtt: path.srtt.map_or(0, millis),
@@ -120,7 +119,7 @@ impl Sockets {
             .get(association)
             .map_or(0, |a| a.peer.port());
         let socket = self.socket_ref(id)?;
-        let address = highest.map(|(ip, _)| present(socket, SocketAddr::new(ip, number)));
+        let address = highest.map(|(ip, _)| socket.present(SocketAddr::new(ip, number)));
         let stats = AssocStats {
             assoc_id: asked,
             max_rto_address: Storage(address),

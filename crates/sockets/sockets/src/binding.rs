@@ -1,0 +1,334 @@
+//! `bind` and `sctp_bindx` (RFC 6458, sections 3.1.2, 4.1.2 and 9.1), and local addresses.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+
+use carrick_proto::{Endpoint, EndpointConfig, Time};
+use rand_core::Rng;
+
+use crate::errno::Errno;
+use crate::ids::{PortId, SocketId};
+use crate::ports::{Scope, is_link_local, is_loopback_v4};
+use crate::socket::Socket;
+use crate::sockets::Sockets;
+use crate::statistics::HostCounters;
+
+impl Sockets {
+    /// Binds a socket to an address and a port, which may be 0 for an ephemeral one, or to all addresses
+    /// of the host by the wildcard address: `bind` (RFC 6458, sections 3.1.2 and 4.1.2).
+    ///
+    /// # Errors
+    /// - `EINVAL`: the socket is bound, or the address has another family.
+    /// - `EADDRNOTAVAIL`: no address of the host, or a link-local address; no ephemeral port is free.
+    /// - `EADDRINUSE`: the port is in use at an address, and not to be shared.
+    /// - `EACCES`: the port needs privileges, or is reserved for another owner.
+    pub fn bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
+        let socket = self.table.get(&id).ok_or(Errno::EBADF)?;
+        if socket.port.is_some() {
+            return Err(Errno::EINVAL);
+        }
+        self.bind_first(id, address)
+    }
+
+    /// Adds addresses to those of a socket, which may be bound already: `sctp_bindx` with
+    /// `SCTP_BINDX_ADD_ADDR` (RFC 6458, section 9.1). Ports are 0 or the port of the socket. Associations
+    /// with dynamic addresses (RFC 5061) add them. Sockets that share the port share its addresses.
+    ///
+    /// # Errors
+    /// As for [`Self::bind`]; `EINVAL` for a wildcard address, an address that the socket has, or another
+    /// port. Addresses before the one that failed are removed again.
+    pub fn bindx_add(&mut self, id: SocketId, addresses: &[SocketAddr]) -> Result<(), Errno> {
+        for (done, address) in addresses.iter().enumerate() {
+            if let Err(error) = self.add_address(id, *address) {
+                let now = self.now;
+                for added in &addresses[..done] {
+                    // The first one of an unbound socket is its last one and stays.
+                    let _ = self.bindx_remove(now, id, &[*added]);
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes addresses of a socket: `sctp_bindx` with `SCTP_BINDX_REM_ADDR` (RFC 6458, section 9.1).
+    ///
+    /// # Errors
+    /// None is removed if one of them cannot be.
+    /// - `EBUSY`: the socket has no other address, is bound to a wildcard address, or not bound.
+    /// - `EINVAL`: the socket has not this address or port.
+    /// - `EADDRNOTAVAIL`: a wildcard address.
+    pub fn bindx_remove(
+        &mut self,
+        now: Time,
+        id: SocketId,
+        addresses: &[SocketAddr],
+    ) -> Result<(), Errno> {
+        self.now = now;
+        let socket = self.socket_ref(id)?;
+        let port_id = socket.port.ok_or(Errno::EBUSY)?;
+        let port = self.ports.get(port_id).ok_or(Errno::EBUSY)?;
+        let Scope::Only(list) = port.scope() else {
+            return Err(Errno::EBUSY);
+        };
+        let mut remaining = list.clone();
+        for address in addresses {
+            if remaining.len() == 1 {
+                return Err(Errno::EBUSY);
+            }
+            let ip = socket.canonical(*address)?;
+            if ip.is_unspecified() {
+                return Err(Errno::EADDRNOTAVAIL);
+            }
+            if ![0, port.core().port()].contains(&address.port()) || !remaining.contains(&ip) {
+                return Err(Errno::EINVAL);
+            }
+            remaining.retain(|other| *other != ip);
+        }
+        self.ports.narrow(now, port_id, Scope::Only(remaining));
+        self.settle(port_id);
+        Ok(())
+    }
+
+    /// Allows or forbids a socket to bind ports below [`Config::first_unprivileged_port`](crate::Config::first_unprivileged_port).
+    /// Default: forbidden.
+    ///
+    /// # Errors
+    /// `EBADF`
+    pub fn set_privileged(&mut self, id: SocketId, privileged: bool) -> Result<(), Errno> {
+        self.socket_mut(id)?.is_privileged = privileged;
+        Ok(())
+    }
+
+    /// Returns the local address of a socket, the last one if it was bound to several: `getsockname`. An
+    /// unbound socket has the wildcard address and port 0; a one-to-one socket that is bound to the wildcard
+    /// address has, with an association, the address of its primary path.
+    ///
+    /// # Errors
+    /// `EBADF`
+    pub fn local_address(&self, id: SocketId) -> Result<SocketAddr, Errno> {
+        let socket = self.socket_ref(id)?;
+        let Some(port) = socket.port.and_then(|port| self.ports.get(port)) else {
+            return Ok(SocketAddr::new(socket.any_address(), 0));
+        };
+        let ip = match port.scope() {
+            Scope::Any(_) => self.source_address(socket),
+            Scope::Only(list) => list.last().copied(),
+        };
+        let ip = ip.unwrap_or(socket.any_address());
+        Ok(socket.present(SocketAddr::new(ip, port.core().port())))
+    }
+
+    fn source_address(&self, socket: &Socket) -> Option<IpAddr> {
+        let association = socket.only_association().filter(|_| socket.is_one_to_one());
+        let (core, core_id) = self.core_ref(association?)?;
+        let primary = core.association_stats(core_id)?.current;
+        let mut paths = core.paths(core_id);
+        paths.find(|path| Some(path.id) == primary)?.local
+    }
+
+    /// Returns all local addresses of a socket, those of the host for a wildcard address:
+    /// `sctp_getladdrs` (RFC 6458, section 9.5). Empty if it is not bound.
+    ///
+    /// # Errors
+    /// `EBADF`
+    pub fn local_addresses(&self, id: SocketId) -> Result<Vec<SocketAddr>, Errno> {
+        let socket = self.socket_ref(id)?;
+        let addresses = self.addresses_of(socket.port).into_iter();
+        Ok(addresses.map(|address| socket.present(address)).collect())
+    }
+
+    /// Adds an address of the host. Sockets that are bound to a wildcard address get it.
+    pub fn host_address_added(&mut self, address: IpAddr) {
+        if self.config.addresses.contains(&address) {
+            return;
+        }
+        self.config.addresses.push(address);
+        for id in self.ports.covering(address) {
+            if let Some(core) = self.ports.core_mut(id) {
+                core.local_address_added(address);
+            }
+            self.settle(id);
+        }
+    }
+
+    /// Selects the source address of every path again, after the routes of the host have changed.
+    pub fn host_routes_changed(&mut self) {
+        for id in self.ports.ids() {
+            if let Some(core) = self.ports.core_mut(id) {
+                core.local_routes_changed();
+            }
+            self.settle(id);
+        }
+    }
+
+    /// Removes an address of the host from all sockets.
+    pub fn host_address_removed(&mut self, now: Time, address: IpAddr) {
+        self.now = now;
+        self.config.addresses.retain(|other| *other != address);
+        for id in self.ports.ids() {
+            if let Some(core) = self.ports.core_mut(id) {
+                core.local_address_removed(now, address);
+            }
+            self.settle(id);
+        }
+    }
+
+    /// Binds an unbound socket to all addresses and an ephemeral port, before `listen`, `connect` or the
+    /// first message.
+    pub(crate) fn bind_if_unbound(&mut self, id: SocketId) -> Result<PortId, Errno> {
+        let socket = self.socket_ref(id)?;
+        if let Some(port) = socket.port {
+            return Ok(port);
+        }
+        self.bind_first(id, SocketAddr::new(socket.any_address(), 0))?;
+        self.socket_ref(id)?.port.ok_or(Errno::EINVAL)
+    }
+
+    fn bind_first(&mut self, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
+        let socket = self.socket_ref(id)?;
+        let scope = self.scope(socket, address)?;
+        let number = address.port();
+        if number != 0 && !self.may_bind(socket, number) {
+            return Err(Errno::EACCES);
+        }
+        let port = if number == 0 {
+            let number = self.ephemeral_port(&scope).ok_or(Errno::EADDRNOTAVAIL)?;
+            self.open_port(id, number, scope)?
+        } else {
+            let users = |id| self.table.get(&id).map(Socket::sharing);
+            let shared = self
+                .ports
+                .find_sharable(number, &scope, socket.sharing(), users)?;
+            match shared {
+                Some(port) => {
+                    if self.ports.narrow(self.now, port, scope) {
+                        self.settle(port);
+                    }
+                    port
+                }
+                None => self.open_port(id, number, scope)?,
+            }
+        };
+        self.ports.join(port, id);
+        self.socket_mut(id)?.port = Some(port);
+        Ok(())
+    }
+
+    /// Returns whether a socket may bind a port: one that is reserved for its owner, or an unprivileged one.
+    fn may_bind(&self, socket: &Socket, number: u16) -> bool {
+        let reserved = self.config.reserved_ports.iter();
+        let mut owners = reserved.filter(|reserved| reserved.ports.contains(&number));
+        let is_reserved = owners.clone().next().is_some();
+        socket.is_privileged
+            || owners.any(|reserved| reserved.owner == socket.owner)
+            || !is_reserved && number >= self.config.first_unprivileged_port
+    }
+
+    /// Returns the scope of an address that a socket binds.
+    fn scope(&self, socket: &Socket, address: SocketAddr) -> Result<Scope, Errno> {
+        let ip = socket.canonical(address)?;
+        if ip.is_unspecified() {
+            let has_v4 = ip.is_ipv4() || !socket.options.v6_only;
+            return Ok(Scope::any(has_v4, ip.is_ipv6()));
+        }
+        if is_link_local(ip) || !self.has_address(ip) {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        Ok(Scope::Only(vec![ip]))
+    }
+
+    /// Returns whether the host has an address: with a loopback interface all of 127.0.0.0/8 (RFC 1122, section
+    /// 3.2.1.3), of which the interface lists only some.
+    fn has_address(&self, ip: IpAddr) -> bool {
+        let mut addresses = self.config.addresses.iter();
+        addresses.clone().any(|known| *known == ip)
+            || is_loopback_v4(ip) && addresses.any(|known| is_loopback_v4(*known))
+    }
+
+    /// Returns the addresses of 127.0.0.0/8 to which sockets are bound, and those of the paths of associations.
+    pub fn loopback_in_use(&self) -> BTreeSet<IpAddr> {
+        let mut used = BTreeSet::new();
+        for (_, port) in self.ports.iter() {
+            used.extend(port.scope().single());
+            for id in port.core().associations() {
+                let paths = port.core().paths(id);
+                used.extend(paths.flat_map(|path| path.local.into_iter().chain([path.remote])));
+            }
+        }
+        used.retain(|ip| is_loopback_v4(*ip));
+        used
+    }
+
+    /// Returns a random free port number at these addresses.
+    fn ephemeral_port(&mut self, scope: &Scope) -> Option<u16> {
+        let (first, last) = (
+            *self.config.ephemeral_ports.start(),
+            *self.config.ephemeral_ports.end(),
+        );
+        let count = u32::from(last.checked_sub(first)?) + 1;
+        let start = self.random.next_u32() % count;
+        let candidates = (0..count).map(|n| first + ((start + n) % count) as u16);
+        let is_reserved = |number: u16| {
+            let mut reserved = self.config.reserved_ports.iter();
+            reserved.any(|reserved| reserved.ports.contains(&number))
+        };
+        let is_free = |number: &u16| {
+            *number != 0 && !is_reserved(*number) && self.ports.is_free(*number, scope, None)
+        };
+        candidates.into_iter().find(is_free)
+    }
+
+    /// Opens a port with the parameters of a socket.
+    fn open_port(&mut self, id: SocketId, number: u16, scope: Scope) -> Result<PortId, Errno> {
+        let socket = self.table.get(&id).ok_or(Errno::EBADF)?;
+        let addresses = scope.addresses(&self.config.addresses);
+        let mut seed = [0; 32];
+        self.random.fill_bytes(&mut seed);
+        let mut config = EndpointConfig::new(number, addresses, seed);
+        config.accept = false;
+        config.max_associations = self.config.max_associations;
+        config.max_associations_per_source = Some(self.config.per_source());
+        config.association = socket.options.config.clone();
+        config.source_selection = (self.config.source_selection)();
+        let mut core = Endpoint::new(config).map_err(|_| Errno::EINVAL)?;
+        core.record_buffer_changes();
+        if let Some(observers) = &self.config.observers {
+            core.set_observer(Time::ZERO, Some(observers.create()));
+        }
+        Ok(self.ports.open(core, scope))
+    }
+
+    fn add_address(&mut self, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
+        let socket = self.socket_ref(id)?;
+        let Some(port_id) = socket.port else {
+            return self.bind_first(id, address);
+        };
+        let port = self.ports.get(port_id).ok_or(Errno::EINVAL)?;
+        if ![0, port.core().port()].contains(&address.port()) {
+            return Err(Errno::EINVAL);
+        }
+        let scope = self.scope(socket, address)?;
+        let ip = scope.single().first().ok_or(Errno::EINVAL)?;
+        self.ports.add_address(port_id, *ip)?;
+        self.settle(port_id);
+        Ok(())
+    }
+
+    /// Removes a socket from its port. The port remains in use until its associations have ended.
+    pub(crate) fn leave_port(&mut self, id: SocketId, socket: &Socket) {
+        let Some(port_id) = socket.port else {
+            return;
+        };
+        self.ports.leave(port_id, id, socket.options.reuse_address);
+        self.update_listening(port_id);
+        self.release_port(port_id);
+    }
+
+    /// Frees a port without sockets and associations, once its last packets have been polled.
+    pub(crate) fn release_port(&mut self, id: PortId) {
+        if let Some(port) = self.ports.release(id) {
+            self.removed += HostCounters::of(port.core());
+        }
+    }
+}
