@@ -9,9 +9,9 @@ use rand_core::Rng;
 use crate::errno::Errno;
 use crate::ids::{PortId, SocketId};
 use crate::ports::{Scope, is_link_local, is_loopback_v4};
-use crate::socket::Socket;
 use crate::sockets::Sockets;
 use crate::statistics::HostCounters;
+use crate::table::Socket;
 
 impl Sockets {
     /// Binds a socket to an address and a port, which may be 0 for an ephemeral one, or to all addresses
@@ -23,7 +23,7 @@ impl Sockets {
     /// - `EADDRINUSE`: the port is in use at an address, and not to be shared.
     /// - `EACCES`: the port needs privileges, or is reserved for another owner.
     pub fn bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
-        let socket = self.table.get(&id).ok_or(Errno::EBADF)?;
+        let socket = self.table.get(id).ok_or(Errno::EBADF)?;
         if socket.port.is_some() {
             return Err(Errno::EINVAL);
         }
@@ -65,7 +65,7 @@ impl Sockets {
         addresses: &[SocketAddr],
     ) -> Result<(), Errno> {
         self.now = now;
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let port_id = socket.port.ok_or(Errno::EBUSY)?;
         let port = self.ports.get(port_id).ok_or(Errno::EBUSY)?;
         let Scope::Only(list) = port.scope() else {
@@ -96,7 +96,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn set_privileged(&mut self, id: SocketId, privileged: bool) -> Result<(), Errno> {
-        self.socket_mut(id)?.is_privileged = privileged;
+        self.table.open_mut(id)?.is_privileged = privileged;
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn local_address(&self, id: SocketId) -> Result<SocketAddr, Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let Some(port) = socket.port.and_then(|port| self.ports.get(port)) else {
             return Ok(SocketAddr::new(socket.any_address(), 0));
         };
@@ -133,7 +133,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn local_addresses(&self, id: SocketId) -> Result<Vec<SocketAddr>, Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let addresses = self.addresses_of(socket.port).into_iter();
         Ok(addresses.map(|address| socket.present(address)).collect())
     }
@@ -177,16 +177,16 @@ impl Sockets {
     /// Binds an unbound socket to all addresses and an ephemeral port, before `listen`, `connect` or the
     /// first message.
     pub(crate) fn bind_if_unbound(&mut self, id: SocketId) -> Result<PortId, Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         if let Some(port) = socket.port {
             return Ok(port);
         }
         self.bind_first(id, SocketAddr::new(socket.any_address(), 0))?;
-        self.socket_ref(id)?.port.ok_or(Errno::EINVAL)
+        self.table.open(id)?.port.ok_or(Errno::EINVAL)
     }
 
     fn bind_first(&mut self, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let scope = self.scope(socket, address)?;
         let number = address.port();
         if number != 0 && !self.may_bind(socket, number) {
@@ -196,7 +196,7 @@ impl Sockets {
             let number = self.ephemeral_port(&scope).ok_or(Errno::EADDRNOTAVAIL)?;
             self.open_port(id, number, scope)?
         } else {
-            let users = |id| self.table.get(&id).map(Socket::sharing);
+            let users = |id| self.table.get(id).map(Socket::sharing);
             let shared = self
                 .ports
                 .find_sharable(number, &scope, socket.sharing(), users)?;
@@ -211,7 +211,7 @@ impl Sockets {
             }
         };
         self.ports.join(port, id);
-        self.socket_mut(id)?.port = Some(port);
+        self.table.open_mut(id)?.port = Some(port);
         Ok(())
     }
 
@@ -281,7 +281,7 @@ impl Sockets {
 
     /// Opens a port with the parameters of a socket.
     fn open_port(&mut self, id: SocketId, number: u16, scope: Scope) -> Result<PortId, Errno> {
-        let socket = self.table.get(&id).ok_or(Errno::EBADF)?;
+        let socket = self.table.get(id).ok_or(Errno::EBADF)?;
         let addresses = scope.addresses(&self.config.addresses);
         let mut seed = [0; 32];
         self.random.fill_bytes(&mut seed);
@@ -300,7 +300,7 @@ impl Sockets {
     }
 
     fn add_address(&mut self, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let Some(port_id) = socket.port else {
             return self.bind_first(id, address);
         };

@@ -7,7 +7,6 @@ use carrick_proto::Time;
 
 use crate::errno::Errno;
 use crate::ids::{AssocId, SocketId};
-use crate::socket::SocketState;
 use crate::sockets::Sockets;
 
 /// End of the associations of a closed socket.
@@ -30,8 +29,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn close(&mut self, now: Time, id: SocketId) -> Result<Closed, Errno> {
-        self.socket_ref(id)?;
-        let linger = self.table[&id].options.linger;
+        let linger = self.table.open(id)?.options.linger;
         let aborts = linger == Some(0);
         if !self.end_socket(now, id, aborts) {
             return Ok(Closed::Done);
@@ -47,14 +45,14 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn abort(&mut self, now: Time, id: SocketId) -> Result<(), Errno> {
-        self.socket_ref(id)?;
+        self.table.open(id)?;
         self.end_socket(now, id, true);
         Ok(())
     }
 
     /// Returns the time that `close` of a socket waits for its associations; `None` if it does not (`SO_LINGER`).
     pub fn linger_time(&self, id: SocketId) -> Option<Duration> {
-        let linger = self.table.get(&id)?.options.linger;
+        let linger = self.table.get(id)?.options.linger;
         let seconds = linger.filter(|seconds| *seconds > 0)?;
         Some(Duration::from_secs(seconds.into()))
     }
@@ -74,19 +72,14 @@ impl Sockets {
     /// Removes a socket. Returns whether associations remain.
     fn end_socket(&mut self, now: Time, id: SocketId, aborts: bool) -> bool {
         self.now = now;
-        let Some(mut socket) = self.table.remove(&id) else {
+        let Some(socket) = self.table.remove(id) else {
             return false;
         };
-        if !socket.edges.is_empty() {
-            self.changed.retain(|changed| *changed != id);
-        }
         let mut remains = false;
-        for child in std::mem::take(&mut socket.accept_queue) {
-            remains |= self.end_socket(now, child, aborts);
+        for child in socket.unaccepted() {
+            remains |= self.end_socket(now, *child, aborts);
         }
-        // Its port accepts no association for it from here on.
-        socket.state = SocketState::Ended;
-        for association in std::mem::take(&mut socket.associations) {
+        for association in socket.associations.iter().copied() {
             let unread = socket.queue.has_data_of(association);
             self.leave_association(now, association, aborts || unread);
             remains |= self.associations.is_closing(association);
@@ -132,7 +125,7 @@ impl Sockets {
             return;
         };
         self.shares.remove(&association);
-        if let Some(socket) = association.socket().and_then(|id| self.table.get_mut(&id)) {
+        if let Some(socket) = association.socket().and_then(|id| self.table.get_mut(id)) {
             socket.associations.remove(&id);
             socket.full.remove(&id);
         }

@@ -3,8 +3,8 @@
 use carrick_proto::{AssociationConfig, ConfigError};
 
 use crate::settings::Options;
-use crate::socket::Socket;
 use crate::sockets::Sockets;
+use crate::table::Socket;
 
 /// Replaces the fields that have the old default.
 macro_rules! follow {
@@ -50,9 +50,9 @@ impl Sockets {
         let new = &self.config.association;
         let with_future = self
             .table
-            .values_mut()
-            .filter(|socket| !socket.is_one_to_one() || socket.associations.is_empty());
-        for Socket { options, .. } in with_future {
+            .iter_mut()
+            .filter(|(_, socket)| !socket.is_one_to_one() || socket.associations.is_empty());
+        for (_, Socket { options, .. }) in with_future {
             let mut own = options.config.clone();
             follow_defaults(&mut own, &old_options.config, new);
             if own.validate().is_err() {

@@ -18,10 +18,8 @@ use crate::linux::{
     SCTP_RESTART, SCTP_SHUTDOWN_COMP,
 };
 use crate::notifications::{self, is_subscribed};
-use crate::readiness::Readiness;
-use crate::receive_queue::DataItem;
-use crate::socket::SocketState;
 use crate::sockets::Sockets;
+use crate::table::{DataItem, Readiness, SocketState};
 
 /// Cause code of an abort by the user (RFC 9260, section 3.3.10.12).
 const USER_INITIATED_ABORT: u16 = 12;
@@ -128,13 +126,13 @@ impl Sockets {
         let Some(socket_id) = association.socket() else {
             return;
         };
-        if let Some(socket) = self.table.get_mut(&socket_id)
+        if let Some(socket) = self.table.get_mut(socket_id)
             && socket.is_one_to_one()
         {
             socket.state = SocketState::Established;
             socket.peer = Some(association.peer);
         }
-        self.raise(socket_id, Readiness::WRITABLE);
+        self.table.raise(socket_id, Readiness::WRITABLE);
     }
 
     /// Updates the address that messages are reported to come from: the primary one.
@@ -161,7 +159,7 @@ impl Sockets {
         let Some(socket_id) = association.socket() else {
             return self.drop_unread(id);
         };
-        if let Some(socket) = self.table.get_mut(&socket_id) {
+        if let Some(socket) = self.table.get_mut(socket_id) {
             if socket.drops_messages {
                 return self.drop_unread(id);
             }
@@ -170,7 +168,7 @@ impl Sockets {
             }
         }
         self.fill(socket_id);
-        self.raise(socket_id, Readiness::READABLE);
+        self.table.raise(socket_id, Readiness::READABLE);
     }
 
     /// Moves messages from the core to the receive queue of a socket, as far as it has room, and ends
@@ -178,10 +176,10 @@ impl Sockets {
     /// the core, whose buffer all peers share.
     pub(crate) fn fill(&mut self, socket_id: SocketId) {
         loop {
-            let Some(socket) = self.table.get_mut(&socket_id) else {
+            let Some(socket) = self.table.get_mut(socket_id) else {
                 return;
             };
-            if socket.listener.is_some() {
+            if !socket.is_accepted() {
                 return;
             }
             let queue = &socket.queue;
@@ -209,7 +207,7 @@ impl Sockets {
                 self.queue_message(socket_id, id, message, cumulative);
                 continue;
             }
-            if let Some(socket) = self.table.get_mut(&socket_id) {
+            if let Some(socket) = self.table.get_mut(socket_id) {
                 socket.queue.waiting.retain(|other| *other != id);
             }
             self.end_if_read(id);
@@ -224,10 +222,9 @@ impl Sockets {
         cumulative: Option<Tsn>,
     ) {
         let now = self.now;
-        let (Some(socket), Some(association)) = (
-            self.table.get_mut(&socket_id),
-            self.associations.get_mut(id),
-        ) else {
+        let (Some(socket), Some(association)) =
+            (self.table.get_mut(socket_id), self.associations.get_mut(id))
+        else {
             return;
         };
         association.last_use = now;
@@ -275,10 +272,10 @@ impl Sockets {
         let Some(socket_id) = self.associations.get(id).and_then(|a| a.socket()) else {
             return;
         };
-        if let Some(socket) = self.table.get_mut(&socket_id) {
+        if let Some(socket) = self.table.get_mut(socket_id) {
             socket.full.remove(&id);
         }
-        self.raise(socket_id, Readiness::WRITABLE);
+        self.table.raise(socket_id, Readiness::WRITABLE);
     }
 
     /// SHUTDOWN of the peer: no more messages follow those that it has sent.
@@ -287,11 +284,12 @@ impl Sockets {
         let Some(socket_id) = self.associations.get(id).and_then(|a| a.socket()) else {
             return;
         };
-        if let Some(socket) = self.table.get_mut(&socket_id)
+        if let Some(socket) = self.table.get_mut(socket_id)
             && socket.is_one_to_one()
         {
             socket.read_closed = true;
-            self.raise(socket_id, Readiness::READABLE | Readiness::READ_CLOSED);
+            self.table
+                .raise(socket_id, Readiness::READABLE | Readiness::READ_CLOSED);
         }
     }
 
@@ -320,7 +318,7 @@ impl Sockets {
             self.remove_association(id);
             return;
         };
-        if let Some(socket) = self.table.get_mut(&socket_id) {
+        if let Some(socket) = self.table.get_mut(socket_id) {
             socket.full.remove(&id);
         }
         let (state, cause) = match reason {
@@ -346,11 +344,11 @@ impl Sockets {
         for failure in unsent {
             self.notify_unsent(id, failure, error);
         }
-        if let Some(socket) = self.table.get_mut(&socket_id)
+        if let Some(socket) = self.table.get_mut(socket_id)
             && (socket.is_one_to_one() || socket.is_peeled_off)
         {
             // A socket that is accepted later has the notification and the end of messages alone.
-            if socket.is_one_to_one() && socket.listener.is_none() {
+            if socket.is_one_to_one() && socket.is_accepted() {
                 socket.error = error_of(reason, was_established);
             }
             if was_established {
@@ -363,7 +361,7 @@ impl Sockets {
             }
         }
         let mut edges = Readiness::READABLE | Readiness::WRITABLE;
-        let socket = self.table.get(&socket_id);
+        let socket = self.table.get(socket_id);
         if let Some(socket) = socket.filter(|s| s.is_one_to_one() || s.is_peeled_off) {
             edges |= Readiness::HANG_UP;
             if socket.error.is_some() {
@@ -372,7 +370,7 @@ impl Sockets {
         }
         self.fill(socket_id);
         self.end_if_read(id);
-        self.raise(socket_id, edges);
+        self.table.raise(socket_id, edges);
     }
 
     /// Ends an association for its socket when its messages have been moved to the receive queue.
@@ -383,7 +381,7 @@ impl Sockets {
         let Some(association) = self.associations.get(id).filter(|a| !a.is_open()) else {
             return;
         };
-        if let Some(socket) = association.socket().and_then(|id| self.table.get_mut(&id))
+        if let Some(socket) = association.socket().and_then(|id| self.table.get_mut(id))
             && socket.queue.partial == Some(id)
         {
             socket.queue.end_partial();
@@ -511,7 +509,7 @@ impl Sockets {
             return;
         };
         let mut address = SocketAddr::new(ip, association.peer.port());
-        if let Some(socket) = association.socket().and_then(|id| self.table.get(&id)) {
+        if let Some(socket) = association.socket().and_then(|id| self.table.get(id)) {
             address = socket.present(address);
         }
         self.notify(id, notifications::peer_address(id, address, state));
@@ -555,7 +553,7 @@ impl Sockets {
         let Some(socket_id) = association.socket() else {
             return false;
         };
-        let socket = self.table.get(&socket_id);
+        let socket = self.table.get(socket_id);
         if socket.is_some_and(|socket| socket.queue.waiting.contains(&id)) {
             return false;
         }
@@ -567,20 +565,20 @@ impl Sockets {
 
     /// Returns whether a socket is a one-to-many one.
     fn has_many(&self, socket: Option<SocketId>) -> bool {
-        let socket = socket.and_then(|id| self.table.get(&id));
+        let socket = socket.and_then(|id| self.table.get(id));
         socket.is_some_and(|socket| !socket.is_one_to_one())
     }
 
     fn push_notification(&mut self, socket_id: SocketId, id: AssocId, bytes: Bytes, must: bool) {
         let peer = self.associations.get(id).map(|a| a.peer);
-        let (Some(socket), Some(peer)) = (self.table.get_mut(&socket_id), peer) else {
+        let (Some(socket), Some(peer)) = (self.table.get_mut(socket_id), peer) else {
             return;
         };
         let peer = socket.present(peer);
-        let is_accepted = socket.listener.is_none();
+        let is_accepted = socket.is_accepted();
         let queue = &mut socket.queue;
         if queue.push_notification(id, peer, bytes, is_accepted, must) {
-            self.raise(socket_id, Readiness::READABLE);
+            self.table.raise(socket_id, Readiness::READABLE);
         }
     }
 }

@@ -13,12 +13,12 @@ use carrick_proto::{ExportError, ImportError, Time};
 use crate::associations::{Association, Associations};
 use crate::config::Config;
 use crate::errno::Errno;
-use crate::ids::{AssocId, PortId, SocketId, check_next};
+use crate::ids::{AssocId, PortId, SocketId};
 use crate::ports::{Port, Ports, import_config, read_endpoint, write_endpoint};
 use crate::reports::Reports;
 use crate::shares::Shares;
-use crate::socket::Socket;
 use crate::sockets::{SetupResults, Sockets};
+use crate::table::{Socket, SocketTable};
 
 /// Format of the sockets. Its version changes with every change of the state, also within a release of the crate.
 const FORMAT: Format = Format::new(*b"carsocks", 1);
@@ -86,18 +86,17 @@ impl Sockets {
             random,
             now: _,
             table,
-            next_socket,
             associations,
             ports,
             shares: _,
             stray,
             removed,
-            changed,
             setups,
             reports: _,
         } = self;
         let (associations, next_association, closing) = associations.exported();
         let (ports, next_port) = ports.exported();
+        let (sockets, next_socket, changed) = table.exported();
         // First, so that another version of the core is detected before its parts are read.
         write_endpoint(stray, out);
         config.addresses.write(out);
@@ -107,7 +106,7 @@ impl Sockets {
             id.write(out);
             port.write_state(out);
         }
-        table.write(out);
+        sockets.write(out);
         associations.write(out);
         next_socket.write(out);
         next_association.write(out);
@@ -127,7 +126,7 @@ impl Sockets {
         config.addresses = Portable::read(input)?;
         let random = Portable::read(input)?;
         let ports = read_ports(input, &config)?;
-        let table = Portable::read(input)?;
+        let sockets = Portable::read(input)?;
         let associations = Portable::read(input)?;
         let next_socket = Portable::read(input)?;
         let next_association = Portable::read(input)?;
@@ -136,15 +135,13 @@ impl Sockets {
             random,
             now: input.now(),
             ports: Ports::imported(ports, Portable::read(input)?)?,
-            table,
-            next_socket,
             removed: Portable::read(input)?,
             associations: Associations::imported(
                 associations,
                 next_association,
                 Portable::read(input)?,
             )?,
-            changed: Portable::read(input)?,
+            table: SocketTable::imported(sockets, next_socket, Portable::read(input)?)?,
             setups: read_setups(input)?,
             reports: Reports::default(),
             config,
@@ -157,29 +154,15 @@ impl Sockets {
 
     /// Checks the references between sockets, associations and ports.
     fn check(&self) -> Result<(), ImportError> {
-        let is_right = |(id, socket): (&SocketId, &Socket)| self.is_valid_socket(*id, socket);
-        if !self.table.iter().all(is_right) {
+        let mut sockets = self.table.from(SocketId(0));
+        if !sockets.all(|(id, socket)| self.is_valid_socket(id, socket)) {
             return Err(ImportError::Malformed("Socket"));
-        }
-        let queued = self.table.values().flat_map(|s| &s.accept_queue);
-        let unaccepted = self.table.values().filter(|s| s.listener.is_some());
-        let distinct: BTreeSet<&SocketId> = queued.clone().collect();
-        if queued.count() != distinct.len() || distinct.len() != unaccepted.count() {
-            return Err(ImportError::Malformed("accept queue"));
         }
         let mut associations = self.associations.iter();
         if !associations.all(|(_, association)| self.is_valid_association(association)) {
             return Err(ImportError::Malformed("Association"));
         }
-        let changed: BTreeSet<&SocketId> = self.changed.iter().collect();
-        let has_edges = self.table.iter().filter(|(_, s)| !s.edges.is_empty());
-        if changed.len() != self.changed.len() || !has_edges.map(|(id, _)| id).eq(changed) {
-            return Err(ImportError::Malformed("changed sockets"));
-        }
-        check_next(
-            self.next_socket,
-            self.table.keys().next_back().map(|id| id.0),
-        )
+        Ok(())
     }
 
     fn is_valid_socket(&self, id: SocketId, socket: &Socket) -> bool {
@@ -187,22 +170,14 @@ impl Sockets {
             let found = self.associations.get(*association);
             found.is_some_and(|a| a.socket() == Some(id))
         };
-        let is_queued = |child: &SocketId| {
-            let child = self.table.get(child);
-            child.is_some_and(|child| child.listener == Some(id))
-        };
         let queue = &socket.queue;
         let waiting: BTreeSet<&AssocId> = queue.waiting.iter().collect();
         let port = socket.port.map(|port| self.ports.get(port).is_some());
-        // Also one that listens no more: `listen` with backlog 0 leaves its queue.
-        let may_accept = socket.is_one_to_one() && socket.listener.is_none();
         port != Some(false)
             && socket.full.iter().all(has)
             && waiting.len() == queue.waiting.len()
             && queue.waiting.iter().all(has)
             && queue.partial.iter().all(has)
-            && (socket.accept_queue.is_empty() || may_accept)
-            && socket.accept_queue.iter().all(is_queued)
     }
 
     fn is_valid_association(&self, association: &Association) -> bool {
@@ -210,7 +185,7 @@ impl Sockets {
         let Some(port) = self.ports.get(port_id) else {
             return false;
         };
-        let socket = association.socket().map(|socket| self.table.get(&socket));
+        let socket = association.socket().map(|socket| self.table.get(socket));
         let has_port = |socket: Option<&Socket>| socket.is_some_and(|s| s.port == Some(port_id));
         socket.is_none_or(has_port)
             && (port.core().peer_port(core).is_some() || !association.is_open())
@@ -218,15 +193,14 @@ impl Sockets {
 
     /// Connects sockets, associations and ports, and rebuilds the shares.
     fn rebuild(&mut self) {
-        for (id, socket) in &mut self.table {
-            socket.queue.count();
+        for (id, socket) in self.table.from(SocketId(0)) {
             if let Some(port) = socket.port {
-                self.ports.join(port, *id);
+                self.ports.join(port, id);
             }
         }
         for (id, association) in self.associations.iter_mut() {
             let (port, _) = association.core();
-            let socket = association.socket().and_then(|id| self.table.get_mut(&id));
+            let socket = association.socket().and_then(|id| self.table.get_mut(id));
             if let Some(socket) = socket {
                 socket.associations.insert(id);
             }

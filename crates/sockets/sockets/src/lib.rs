@@ -108,16 +108,15 @@ mod overview;
 mod ports;
 mod readiness;
 mod receive;
-mod receive_queue;
 mod reports;
 mod send;
 mod settings;
 mod shares;
-mod socket;
 mod sockets;
 mod statistics;
 mod status;
 mod stop;
+mod table;
 
 pub use close::Closed;
 pub use config::{Config, PortObservers, ReservedPorts};
@@ -127,13 +126,12 @@ pub use ids::{AssocId, SocketId};
 pub use overview::{
     AssociationAddresses, AssociationSettings, OverviewKey, OverviewRow, OverviewSubject,
 };
-pub use readiness::{Readiness, ReadinessChange};
 pub use receive::Received;
 pub use reports::{AssociationReport, EventCounters};
 pub use send::OutgoingMessage;
 pub use settings::Timeout;
-pub use socket::{Family, Style};
 pub use sockets::Sockets;
 pub use statistics::{HostCounters, HostStatistics, PathCounts};
 pub use status::Status;
 pub use stop::AbortedAssociation;
+pub use table::{Family, Readiness, ReadinessChange, Style};

@@ -5,9 +5,8 @@ use carrick_proto::Time;
 
 use crate::errno::Errno;
 use crate::ids::{AssocId, SocketId};
-use crate::readiness::Readiness;
-use crate::socket::{Socket, SocketState};
 use crate::sockets::Sockets;
+use crate::table::{Readiness, Socket, SocketState};
 
 impl Sockets {
     /// Moves an association with its unread messages and notifications to a socket that has no other one:
@@ -23,7 +22,7 @@ impl Sockets {
         association: i32,
     ) -> Result<SocketId, Errno> {
         self.now = now;
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         if socket.is_one_to_one() || socket.is_peeled_off {
             return Err(Errno::EINVAL);
         }
@@ -36,33 +35,22 @@ impl Sockets {
         branched.owner = socket.owner;
         branched.port = Some(port);
         branched.state = SocketState::Established;
-        branched.associations.insert(assoc);
         branched.peer = self.associations.get(assoc).map(|a| a.peer);
-        let branched_id = self.insert_socket(branched)?;
+        let branched_id = self.table.insert(branched, self.config.max_sockets)?;
         self.ports.join(port, branched_id);
         self.associations.move_to(assoc, branched_id);
-        // Taken out of the table, to have both queues at hand.
-        if let Some(mut socket) = self.table.remove(&id) {
-            socket.associations.remove(&assoc);
-            let was_full = socket.full.remove(&assoc);
-            if let Some(branched) = self.table.get_mut(&branched_id) {
-                socket.queue.move_to(assoc, &mut branched.queue);
-                branched.full.extend(was_full.then_some(assoc));
-            }
-            self.table.insert(id, socket);
-        }
+        self.table.move_association(assoc, id, branched_id);
         self.fill(branched_id);
         self.fill(id);
-        let level = self.readiness(branched_id).unwrap_or_default();
-        self.raise(branched_id, level);
-        self.raise(id, Readiness::WRITABLE);
+        self.table.raise_all(branched_id);
+        self.table.raise(id, Readiness::WRITABLE);
         Ok(branched_id)
     }
 
     /// Starts the observation of an association for `SCTP_AUTOCLOSE`.
     pub(crate) fn watch_idle(&mut self, id: AssocId) {
         let socket = self.associations.get(id).and_then(|a| a.socket());
-        let socket = socket.and_then(|id| self.table.get(&id));
+        let socket = socket.and_then(|id| self.table.get(id));
         // RFC 6458, section 8.1.8: one-to-many sockets only.
         if socket.is_some_and(|s| !s.is_one_to_one() && !s.is_peeled_off) {
             self.associations.watch_idle(id);

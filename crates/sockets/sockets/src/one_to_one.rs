@@ -12,9 +12,8 @@ use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux::{InitMsg, SHUT_RD, SHUT_RDWR, SHUT_WR};
 use crate::options::apply_init;
 use crate::ports::{Port, is_link_local};
-use crate::readiness::Readiness;
-use crate::socket::{Socket, SocketState};
 use crate::sockets::Sockets;
+use crate::table::{Readiness, Socket, SocketState};
 
 /// Associations of one source that an accept queue has place for beside other sources, whatever the backlog.
 const SOURCE_PLACES: usize = 16;
@@ -32,7 +31,7 @@ impl Sockets {
     /// - `EADDRINUSE`: another socket listens on the port, and one of them has not `SO_REUSEPORT`.
     /// - `EADDRNOTAVAIL`: no ephemeral port is free.
     pub fn listen(&mut self, id: SocketId, backlog: i32) -> Result<(), Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         if socket.is_peeled_off
             || !matches!(socket.state, SocketState::Open | SocketState::Listening)
         {
@@ -43,10 +42,10 @@ impl Sockets {
             return Err(Errno::EINVAL);
         }
         let port = self.bind_if_unbound(id)?;
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let users = self.ports.get(port).into_iter().flat_map(Port::sockets);
         let others = users.filter(|other| *other != id);
-        let mut others = others.filter_map(|other| self.table.get(&other));
+        let mut others = others.filter_map(|other| self.table.get(other));
         let conflicts = |other: &Socket| {
             let shares = other.options.shares_port() && socket.options.shares_port();
             other.state == SocketState::Listening && !shares
@@ -55,7 +54,7 @@ impl Sockets {
             return Err(Errno::EADDRINUSE);
         }
         let limit = self.config.max_backlog.max(1);
-        let socket = self.socket_mut(id)?;
+        let socket = self.table.open_mut(id)?;
         socket.backlog = usize::try_from(backlog).unwrap_or(limit).min(limit);
         socket.state = if stops {
             SocketState::Open
@@ -74,23 +73,22 @@ impl Sockets {
     /// - `EINVAL`: the socket does not listen.
     /// - `EOPNOTSUPP`: a one-to-many socket.
     pub fn accept(&mut self, id: SocketId) -> Result<(SocketId, SocketAddr), Errno> {
-        let socket = self.socket_mut(id)?;
+        let socket = self.table.open_mut(id)?;
         if !socket.is_one_to_one() {
             return Err(Errno::EOPNOTSUPP);
         }
         if socket.state != SocketState::Listening {
             return Err(Errno::EINVAL);
         }
-        let accepted = socket.accept_queue.pop_front().ok_or(Errno::EAGAIN)?;
-        if let Some(port) = socket.port {
+        let port = socket.port;
+        let accepted = self.table.accept(id).ok_or(Errno::EAGAIN)?;
+        if let Some(port) = port {
             self.update_listening(port);
         }
-        let child = self.table.get_mut(&accepted).ok_or(Errno::EBADF)?;
-        child.listener = None;
+        let child = self.table.open(accepted)?;
         let peer = child.peer.map(|peer| child.present(peer));
         self.fill(accepted);
-        let level = self.readiness(accepted).unwrap_or_default();
-        self.raise(accepted, level);
+        self.table.raise_all(accepted);
         Ok((accepted, peer.ok_or(Errno::ECONNABORTED)?))
     }
 
@@ -162,7 +160,7 @@ impl Sockets {
         init: Option<InitMsg>,
     ) -> Result<AssocId, Errno> {
         self.now = now;
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         match socket.state {
             SocketState::Established | SocketState::Ended => return Err(Errno::EISCONN),
             SocketState::Listening if socket.is_one_to_one() => return Err(Errno::EISCONN),
@@ -219,7 +217,7 @@ impl Sockets {
         let core = self.start(port, now, &core_peers, number, config)?;
         let association = self.insert_association(port, core, id, peer);
         let association = association.ok_or(Errno::EBADF)?;
-        let socket = self.socket_mut(id)?;
+        let socket = self.table.open_mut(id)?;
         socket.failed = false;
         if socket.is_one_to_one() {
             socket.state = SocketState::Connecting;
@@ -257,7 +255,7 @@ impl Sockets {
         socket_id: SocketId,
         peer: SocketAddr,
     ) -> Option<AssocId> {
-        let socket = self.table.get_mut(&socket_id)?;
+        let socket = self.table.get_mut(socket_id)?;
         let endpoint = self.ports.get(port)?.core();
         let of_socket = (socket_id, &socket.options, socket.owner);
         let mut association = Association::new((port, core), of_socket, peer, self.now);
@@ -310,7 +308,7 @@ impl Sockets {
         if ![SHUT_RD, SHUT_WR, SHUT_RDWR].contains(&how) {
             return Err(Errno::EINVAL);
         }
-        let socket = self.socket_mut(id)?;
+        let socket = self.table.open_mut(id)?;
         match socket.state {
             SocketState::Established | SocketState::Ended => {}
             SocketState::Listening if socket.is_one_to_one() && how == SHUT_WR => return Ok(()),
@@ -329,7 +327,7 @@ impl Sockets {
                 self.shut_down_association(now, association);
             }
         }
-        self.raise(id, edges);
+        self.table.raise(id, edges);
         Ok(())
     }
 
@@ -346,7 +344,7 @@ impl Sockets {
     /// listening socket.
     pub(crate) fn update_listening(&mut self, id: PortId) {
         let sockets = self.ports.get(id).into_iter().flat_map(Port::sockets);
-        let sockets = sockets.filter_map(|id| self.table.get(&id));
+        let sockets = sockets.filter_map(|id| self.table.get(id));
         let mut listening = sockets.filter(|socket| socket.state == SocketState::Listening);
         let accepts = listening.clone().any(|socket| socket.may_accept());
         let config = listening.next().map(|first| first.options.config.clone());
@@ -375,14 +373,14 @@ impl Sockets {
         }
         let port = self.ports.get(port_id)?;
         let may_accept = |id: &SocketId| {
-            let socket = self.table.get(id);
+            let socket = self.table.get(*id);
             socket.is_some_and(|s| s.state == SocketState::Listening && s.may_accept())
         };
         let listening: Vec<SocketId> = port.sockets().filter(may_accept).collect();
         // Sockets that share the port get the associations of different peers.
         let spread = usize::from(number) + peer_number(ip);
         let id = *listening.get(spread % listening.len().max(1))?;
-        let listener = self.table.get(&id)?;
+        let listener = self.table.get(id)?;
         if !self.owner_has_room(listener.owner) {
             return None;
         }
@@ -395,14 +393,12 @@ impl Sockets {
         let mut child = Socket::new(listener.style, listener.family, listener.options.clone());
         child.port = Some(port_id);
         child.state = SocketState::Established;
-        child.listener = Some(id);
         child.owner = listener.owner;
         child.source = Some(source);
         child.peer = Some(SocketAddr::new(ip, number));
-        let child = self.insert_socket(child).ok()?;
+        let child = self.table.enqueue(id, child, self.config.max_sockets);
+        let child = child.ok()?;
         self.ports.join(port_id, child);
-        self.table.get_mut(&id)?.accept_queue.push_back(child);
-        self.raise(id, Readiness::READABLE);
         Some(child)
     }
 }
@@ -411,12 +407,12 @@ impl Sockets {
     /// Returns whether the accept queue of a socket has a place for another association from a source. A source alone
     /// may fill it; of the last quarter, sources that compete have no more than their shares.
     fn has_place(&self, listener: &Socket, source: SourceKey) -> bool {
-        let queue = &listener.accept_queue;
+        let queue = listener.unaccepted();
         if queue.len() < listener.backlog - listener.backlog / 4 {
             return true;
         }
         let is_from = |child: &&SocketId| {
-            let child = self.table.get(child);
+            let child = self.table.get(**child);
             child.is_some_and(|child| child.source == Some(source))
         };
         let taken = queue.iter().filter(is_from).count();
@@ -429,7 +425,7 @@ impl Socket {
     /// Returns whether a listening socket has room for another association.
     fn may_accept(&self) -> bool {
         if self.is_one_to_one() {
-            self.accept_queue.len() <= self.backlog
+            self.unaccepted().len() <= self.backlog
         } else {
             self.queue.accepts_notifications()
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use carrick_proto::{AssociationStats, PathStats};
 
 use crate::ids::{AssocId, PortId, SocketId};
-use crate::socket::{SocketState, Style};
 use crate::sockets::Sockets;
+use crate::table::{SocketState, Style};
 
 /// Place of a row in [`Sockets::overview`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -105,7 +105,7 @@ impl Sockets {
     /// them.
     pub fn overview(&self, after: Option<OverviewKey>) -> impl Iterator<Item = OverviewRow> {
         let first = after.map_or(0, |key| u64::try_from(key.socket).unwrap_or(0));
-        let sockets = self.table.range(SocketId(first)..);
+        let sockets = self.table.from(SocketId(first));
         let listed = sockets.flat_map(move |(id, socket)| {
             let number = i64::try_from(id.0).unwrap_or(i64::MAX);
             let begin = after_association(number, after);
@@ -115,19 +115,19 @@ impl Sockets {
             };
             let own = (begin == Bound::Unbounded).then(|| OverviewRow {
                 key,
-                socket: Some(*id),
+                socket: Some(id),
                 local: self.addresses_of(socket.port),
                 bound: self.bound_addresses(socket.port),
                 subject: OverviewSubject::Socket {
                     style: socket.style,
                     backlog: (socket.state == SocketState::Listening).then_some(socket.backlog),
-                    waiting: socket.accept_queue.len(),
+                    waiting: socket.unaccepted().len(),
                     associations: socket.associations.len(),
                 },
             });
             let associations = socket.associations.range((begin, Bound::Unbounded));
             own.into_iter()
-                .chain(associations.filter_map(move |a| self.association_row(key, Some(*id), *a)))
+                .chain(associations.filter_map(move |a| self.association_row(key, Some(id), *a)))
         });
         let key = OverviewKey {
             socket: i64::MAX,

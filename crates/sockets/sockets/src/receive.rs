@@ -14,9 +14,8 @@ use crate::linux::{
     SndRcvInfo,
 };
 use crate::notifications::subscription;
-use crate::receive_queue::{DataItem, ReceiveContent, ReceiveEntry};
-use crate::socket::SocketState;
 use crate::sockets::Sockets;
+use crate::table::{DataItem, ReceiveContent, ReceiveEntry, SocketState};
 
 /// `MSG_CTRUNC` of `sys/socket.h`
 const MSG_CTRUNC: i32 = 0x8;
@@ -62,10 +61,10 @@ impl Sockets {
         flags: i32,
     ) -> Result<Received, Errno> {
         self.now = now;
-        if !self.socket_ref(id)?.queue.has_items() {
+        if !self.table.open(id)?.queue.has_items() {
             self.fill(id);
         }
-        let socket = self.socket_mut(id)?;
+        let socket = self.table.open_mut(id)?;
         let Some(item) = socket.queue.front().cloned() else {
             if let Some(error) = socket.take_error() {
                 return Err(error);
@@ -88,7 +87,7 @@ impl Sockets {
             self.fill(id);
         }
         let mut received = self.describe(id, &item, control_size)?;
-        let socket = self.socket_mut(id)?;
+        let socket = self.table.open_mut(id)?;
         let (data, finished) = if flags & MSG_PEEK == 0 {
             socket.queue.read(size).unwrap_or_default()
         } else {
@@ -129,7 +128,7 @@ impl Sockets {
             }
             ReceiveContent::Data(data) => data,
         };
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let options = &socket.options;
         let mut control = Vec::new();
         if options.recv_nxtinfo
@@ -164,7 +163,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`, or `ENOTCONN` for a listening one-to-one socket.
     pub fn unread(&self, id: SocketId) -> Result<usize, Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         if socket.is_one_to_one_listener() {
             return Err(Errno::ENOTCONN);
         }

@@ -14,8 +14,8 @@ use crate::linux::{
     SCTP_SACK_IMMEDIATELY, SCTP_SENDALL, SCTP_UNORDERED,
 };
 use crate::settings::SendDefaults;
-use crate::socket::SocketState;
 use crate::sockets::Sockets;
+use crate::table::SocketState;
 
 /// Message for [`Sockets::sendmsg`]: the parts of `struct msghdr`.
 #[derive(Clone, Debug, Default)]
@@ -67,13 +67,13 @@ impl Sockets {
     ) -> Result<usize, Errno> {
         self.now = now;
         let mut result = self.send_checked(now, id, message);
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         if result == Err(Errno::ESHUTDOWN) && (socket.is_one_to_one() || socket.is_peeled_off) {
             result = Err(Errno::EPIPE);
         }
         match result {
             Err(Errno::EPIPE) => {
-                let pending = self.socket_mut(id).ok().and_then(|s| s.take_error());
+                let pending = self.table.open_mut(id).ok().and_then(|s| s.take_error());
                 Err(pending.unwrap_or(Errno::EPIPE))
             }
             result => result,
@@ -86,7 +86,7 @@ impl Sockets {
         id: SocketId,
         message: &OutgoingMessage<'_>,
     ) -> Result<usize, Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         if socket.is_one_to_one_listener()
             || socket.write_closed && socket.state == SocketState::Ended
         {
@@ -141,7 +141,7 @@ impl Sockets {
         message: &OutgoingMessage<'_>,
         given: &SendAttributes,
     ) -> Result<usize, Errno> {
-        let all = self.socket_ref(id)?.associations.clone();
+        let all = self.table.open(id)?.associations.clone();
         let mut given = given.clone();
         if let Some(info) = &mut given.info {
             // Each association has its own address.
@@ -166,7 +166,7 @@ impl Sockets {
         message: &OutgoingMessage<'_>,
         given: &SendAttributes,
     ) -> Result<usize, Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let flags = given.info.map_or(0, |info| i32::from(info.flags));
         if flags & (SCTP_EOF | SCTP_ABORT) != 0 {
             return Err(Errno::EINVAL);
@@ -193,7 +193,7 @@ impl Sockets {
         }
         let port = self.associations.get(association).map(|a| a.core().0);
         self.remove_association(association);
-        if let Some(socket) = self.table.get_mut(&id)
+        if let Some(socket) = self.table.get_mut(id)
             && socket.is_one_to_one()
         {
             socket.state = SocketState::Open;
@@ -243,7 +243,7 @@ impl Sockets {
         let is_full = sent.is_ok() && !has_room || sent == Err(SendError::BufferFull);
         if let Some(association) = self.associations.get_mut(id) {
             association.last_use = now;
-            let socket = association.socket().and_then(|id| self.table.get_mut(&id));
+            let socket = association.socket().and_then(|id| self.table.get_mut(id));
             if let Some(socket) = socket.filter(|_| is_full) {
                 socket.full.insert(id);
             }

@@ -141,7 +141,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn set_owner(&mut self, id: SocketId, owner: u32) -> Result<(), crate::Errno> {
-        self.socket_mut(id)?.owner = owner;
+        self.table.open_mut(id)?.owner = owner;
         Ok(())
     }
 

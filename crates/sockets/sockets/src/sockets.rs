@@ -1,6 +1,6 @@
 //! All sockets of a host, and the packets and timers below them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
@@ -19,8 +19,8 @@ use crate::ports::Ports;
 use crate::reports::Reports;
 use crate::settings::Options;
 use crate::shares::Shares;
-use crate::socket::{Family, Socket, SocketState, Style};
 use crate::statistics::HostCounters;
+use crate::table::{Family, Socket, SocketState, SocketTable, Style};
 
 /// Sockets of a host. The crate's documentation has the order of calls.
 #[derive(Debug)]
@@ -29,8 +29,7 @@ pub struct Sockets {
     pub(crate) random: ChaCha12Rng,
     /// Time of the last call that had one.
     pub(crate) now: Time,
-    pub(crate) table: BTreeMap<SocketId, Socket>,
-    pub(crate) next_socket: u64,
+    pub(crate) table: SocketTable,
     pub(crate) associations: Associations,
     pub(crate) ports: Ports,
     pub(crate) shares: Shares,
@@ -38,8 +37,6 @@ pub struct Sockets {
     pub(crate) stray: Endpoint,
     /// Counters of the endpoints that have been removed, and those of the host.
     pub(crate) removed: HostCounters,
-    /// Sockets with changes of their readiness.
-    pub(crate) changed: VecDeque<SocketId>,
     /// Results of set-ups that a caller waits for, at most one of each association.
     pub(crate) setups: SetupResults,
     pub(crate) reports: Reports,
@@ -66,14 +63,12 @@ impl Sockets {
             config,
             random,
             now: Time::ZERO,
-            table: BTreeMap::new(),
-            next_socket: 0,
+            table: SocketTable::default(),
             associations: Associations::default(),
             ports: Ports::default(),
             shares: Shares::default(),
             stray,
             removed: HostCounters::default(),
-            changed: VecDeque::new(),
             setups: VecDeque::new(),
             reports: Reports::default(),
         })
@@ -85,17 +80,8 @@ impl Sockets {
     /// `EMFILE` at the limit of sockets.
     pub fn socket(&mut self, style: Style, family: Family) -> Result<SocketId, Errno> {
         let options = Options::new(&self.config);
-        self.insert_socket(Socket::new(style, family, options))
-    }
-
-    pub(crate) fn insert_socket(&mut self, socket: Socket) -> Result<SocketId, Errno> {
-        if self.table.len() >= self.config.max_sockets {
-            return Err(Errno::EMFILE);
-        }
-        let id = SocketId(self.next_socket);
-        self.next_socket += 1;
-        self.table.insert(id, socket);
-        Ok(id)
+        let socket = Socket::new(style, family, options);
+        self.table.insert(socket, self.config.max_sockets)
     }
 
     /// Returns the style and protocol in the numbers of `socket`: type, domain and protocol, as
@@ -130,7 +116,7 @@ impl Sockets {
     /// # Errors
     /// `ENOTCONN`, also for every one-to-many socket that is not branched off.
     pub fn peer_address(&self, id: SocketId) -> Result<SocketAddr, Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let is_connected = matches!(socket.state, SocketState::Established | SocketState::Ended);
         let peer = socket.peer.filter(|_| is_connected);
         Ok(socket.present(peer.ok_or(Errno::ENOTCONN)?))
@@ -142,7 +128,7 @@ impl Sockets {
     /// # Errors
     /// `EINVAL` if there is no such association.
     pub fn peer_addresses(&self, id: SocketId, association: i32) -> Result<Vec<SocketAddr>, Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let association = self
             .association_of(socket, association)
             .ok_or(Errno::EINVAL)?;
@@ -165,21 +151,6 @@ impl Sockets {
         };
         let known = socket.associations.contains(&id);
         (known && self.associations.is_open(id)).then_some(id)
-    }
-
-    pub(crate) fn socket_ref(&self, id: SocketId) -> Result<&Socket, Errno> {
-        let socket = self.table.get(&id).ok_or(Errno::EBADF)?;
-        // Before `accept` the user does not know the socket.
-        socket
-            .listener
-            .is_none()
-            .then_some(socket)
-            .ok_or(Errno::EBADF)
-    }
-
-    pub(crate) fn socket_mut(&mut self, id: SocketId) -> Result<&mut Socket, Errno> {
-        self.socket_ref(id)?;
-        self.table.get_mut(&id).ok_or(Errno::EBADF)
     }
 
     /// Returns the endpoint and the core's identifier of an association.
@@ -372,7 +343,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn dropped_notifications(&self, id: SocketId) -> Result<u64, Errno> {
-        Ok(self.socket_ref(id)?.queue.dropped)
+        Ok(self.table.open(id)?.queue.dropped)
     }
 
     /// Returns the addresses of the host.

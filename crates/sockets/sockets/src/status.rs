@@ -6,8 +6,8 @@ use crate::errno::Errno;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::{SCTP_ASSOC_CHANGE, SCTP_DATA_IO_EVENT};
 use crate::notifications::subscription;
-use crate::socket::{Family, SocketState, Style};
 use crate::sockets::Sockets;
+use crate::table::{Family, SocketState, Style};
 
 /// Status of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +55,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn status(&self, id: SocketId) -> Result<Status, Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let options = &socket.options;
         let only = socket.only_association();
         let core = only.and_then(|id| self.core_ref(id));

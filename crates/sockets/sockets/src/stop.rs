@@ -12,11 +12,11 @@ impl Sockets {
     /// Messages that were sent before are delivered.
     pub fn shut_down_associations(&mut self, now: Time, id: SocketId) {
         self.now = now;
-        let Some(socket) = self.table.get(&id) else {
+        let Some(socket) = self.table.get(id) else {
             return;
         };
-        let waiting = socket.accept_queue.iter();
-        let waiting = waiting.filter_map(|id| self.table.get(id));
+        let waiting = socket.unaccepted().iter();
+        let waiting = waiting.filter_map(|id| self.table.get(*id));
         let sockets = std::iter::once(socket).chain(waiting);
         let associations = sockets.flat_map(|socket| socket.associations.iter().copied());
         let ids: Vec<AssocId> = associations.collect();

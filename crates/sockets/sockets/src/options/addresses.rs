@@ -5,8 +5,8 @@ use super::flag;
 use crate::errno::Errno;
 use crate::ids::SocketId;
 use crate::linux::*;
-use crate::socket::Socket;
 use crate::sockets::Sockets;
+use crate::table::Socket;
 
 impl Sockets {
     /// `SCTP_GET_PEER_ADDRS` and `SCTP_GET_LOCAL_ADDRS`
@@ -21,7 +21,7 @@ impl Sockets {
             self.peer_addresses(id, header.assoc_id)?
         } else {
             // 0 means the socket, also on those with one association.
-            let socket = self.socket_ref(id)?;
+            let socket = self.table.open(id)?;
             if header.assoc_id != SCTP_FUTURE_ASSOC {
                 self.association_of(socket, header.assoc_id)
                     .ok_or(Errno::EINVAL)?;
@@ -48,7 +48,7 @@ impl Sockets {
     /// `SCTP_AUTO_ASCONF` (RFC 6458, section 8.1.23)
     pub(super) fn set_auto_asconf(&self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
         let on = flag(value)?;
-        match self.follows_host_addresses(self.socket_ref(id)?) {
+        match self.follows_host_addresses(self.table.open(id)?) {
             follows if follows == on => Ok(()),
             true => Err(Errno::EOPNOTSUPP),
             false => Err(Errno::EINVAL),

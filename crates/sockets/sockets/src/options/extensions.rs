@@ -8,8 +8,8 @@ use carrick_proto::{
 use crate::errno::Errno;
 use crate::ids::SocketId;
 use crate::linux::*;
-use crate::socket::Socket;
 use crate::sockets::Sockets;
+use crate::table::Socket;
 
 impl Sockets {
     /// `SCTP_PR_SUPPORTED` and the other options of extensions, of future associations
@@ -26,7 +26,7 @@ impl Sockets {
         } else {
             AssocValue::decode(value)?
         };
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         // As on Linux: an association may be named, and later ones are changed.
         if !socket.is_one_to_one()
             && value.assoc_id != SCTP_FUTURE_ASSOC
@@ -87,7 +87,8 @@ impl Sockets {
     ) -> Result<(), Errno> {
         // As Linux: without SCTP_AUTH_SUPPORTED the options are refused.
         if !self
-            .socket_ref(id)?
+            .table
+            .open(id)?
             .options
             .config
             .extensions
@@ -170,7 +171,7 @@ impl Sockets {
             id: SharedKeyId(header.key_number),
             secret: Bytes::copy_from_slice(secret.ok_or(Errno::EINVAL)?),
         };
-        let target = self.target(self.socket_ref(id)?, header.assoc_id)?;
+        let target = self.target(self.table.open(id)?, header.assoc_id)?;
         for association in target.associations {
             let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
             core.add_key(now, core_id, key.clone()).map_err(key_error)?;
@@ -196,7 +197,7 @@ impl Sockets {
     ) -> Result<(), Errno> {
         let given = AuthKeyId::decode(value)?;
         let key = SharedKeyId(given.key_number);
-        let target = self.target(self.socket_ref(id)?, given.assoc_id)?;
+        let target = self.target(self.table.open(id)?, given.assoc_id)?;
         for association in target.associations {
             let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
             let changed = match name {
@@ -215,7 +216,7 @@ impl Sockets {
         if !target.future {
             return Ok(());
         }
-        let config = &self.socket_ref(id)?.options.config;
+        let config = &self.table.open(id)?.options.config;
         if !config.extensions.authentication {
             return Err(Errno::EACCES);
         }

@@ -5,8 +5,8 @@ use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
 use crate::notifications::{KINDS, sender_dry, subscription};
 use crate::settings::SendDefaults;
-use crate::socket::Socket;
 use crate::sockets::Sockets;
+use crate::table::Socket;
 
 /// Place of `SCTP_SENDER_DRY_EVENT` in `struct sctp_event_subscribe`.
 const SENDER_DRY_BYTE: usize = (SCTP_SENDER_DRY_EVENT - SCTP_SN_TYPE_BASE) as usize;
@@ -18,7 +18,7 @@ impl Sockets {
         if value.len() > KINDS {
             return Err(Errno::EINVAL);
         }
-        let socket = self.socket_mut(id)?;
+        let socket = self.table.open_mut(id)?;
         let events = &mut socket.options.events;
         for (kind, on) in value.iter().enumerate() {
             set_bit(events, 1 << kind, *on != 0);
@@ -44,14 +44,14 @@ impl Sockets {
     pub(super) fn set_event(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
         let event = EventOption::decode(value)?;
         let bit = subscription(event.kind).ok_or(Errno::EINVAL)?;
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let target = self.target(socket, event.assoc_id)?;
         let on = event.on != 0;
         // Ancillary data is a matter of the socket.
         let of_socket = i32::from(event.kind) == SCTP_DATA_IO_EVENT
             && (socket.is_one_to_one() || socket.is_peeled_off);
         if target.future || of_socket {
-            set_bit(&mut self.socket_mut(id)?.options.events, bit, on);
+            set_bit(&mut self.table.open_mut(id)?.options.events, bit, on);
         }
         for association in target.associations {
             let known = self.associations.get(association);
@@ -95,14 +95,14 @@ impl Sockets {
     /// `SCTP_CONTEXT` (section 8.1.25)
     pub(super) fn set_context(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
         let value = AssocValue::decode(value)?;
-        let target = self.target(self.socket_ref(id)?, value.assoc_id)?;
+        let target = self.target(self.table.open(id)?, value.assoc_id)?;
         for association in target.associations {
             if let Some(association) = self.associations.get_mut(association) {
                 association.context = value.value;
             }
         }
         if target.future {
-            self.socket_mut(id)?.options.context = value.value;
+            self.table.open_mut(id)?.options.context = value.value;
         }
         Ok(())
     }
@@ -122,14 +122,14 @@ impl Sockets {
         assoc_id: i32,
         change: impl Fn(&mut SendDefaults),
     ) -> Result<(), Errno> {
-        let target = self.target(self.socket_ref(id)?, assoc_id)?;
+        let target = self.target(self.table.open(id)?, assoc_id)?;
         for association in target.associations {
             if let Some(association) = self.associations.get_mut(association) {
                 change(&mut association.send);
             }
         }
         if target.future {
-            change(&mut self.socket_mut(id)?.options.send);
+            change(&mut self.table.open_mut(id)?.options.send);
         }
         Ok(())
     }

@@ -22,8 +22,8 @@ use carrick_proto::{AssociationConfig, ConfigError, OperationError, ParameterCha
 use crate::errno::Errno;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
-use crate::socket::Socket;
 use crate::sockets::Sockets;
+use crate::table::Socket;
 
 pub(crate) use parameters::apply_init;
 
@@ -51,7 +51,7 @@ impl Sockets {
         value: &[u8],
     ) -> Result<i32, Errno> {
         self.now = now;
-        self.socket_ref(id)?;
+        self.table.open(id)?;
         let done = match (level, name) {
             (SOL_SOCKET | IPPROTO_IP | IPPROTO_IPV6, _) => {
                 self.set_socket_level(now, id, (level, name), value)
@@ -87,7 +87,7 @@ impl Sockets {
         buffer: &[u8],
     ) -> Result<Vec<u8>, Errno> {
         self.now = now;
-        self.socket_ref(id)?;
+        self.table.open(id)?;
         let value = match level {
             SOL_SOCKET | IPPROTO_IP | IPPROTO_IPV6 => {
                 self.get_socket_level(id, (level, name), buffer)
@@ -114,7 +114,7 @@ impl Sockets {
             SCTP_PARTIAL_DELIVERY_POINT => self.set_partial_delivery_point(id, value),
             SCTP_I_WANT_MAPPED_V4_ADDR => {
                 let on = flag(value)?;
-                self.socket_mut(id)?.options.mapped_v4 = on;
+                self.table.open_mut(id)?.options.mapped_v4 = on;
                 Ok(())
             }
             SCTP_REUSE_PORT => self.set_sctp_reuse_port(id, value),
@@ -133,12 +133,12 @@ impl Sockets {
             SCTP_EVENT => self.set_event(id, value),
             SCTP_RECVRCVINFO => {
                 let on = flag(value)?;
-                self.socket_mut(id)?.options.recv_rcvinfo = on;
+                self.table.open_mut(id)?.options.recv_rcvinfo = on;
                 Ok(())
             }
             SCTP_RECVNXTINFO => {
                 let on = flag(value)?;
-                self.socket_mut(id)?.options.recv_nxtinfo = on;
+                self.table.open_mut(id)?.options.recv_nxtinfo = on;
                 Ok(())
             }
             SCTP_CONTEXT => self.set_context(id, value),
@@ -182,7 +182,7 @@ impl Sockets {
         if name == SCTP_GET_ASSOC_STATS {
             return self.get_assoc_stats(id, buffer);
         }
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let options = &socket.options;
         match name {
             SCTP_INITMSG => Self::get_initmsg(socket, buffer),
@@ -323,7 +323,7 @@ impl Sockets {
         id: SocketId,
         change: impl FnOnce(&mut AssociationConfig),
     ) -> Result<(), Errno> {
-        let socket = self.socket_mut(id)?;
+        let socket = self.table.open_mut(id)?;
         let mut config = socket.options.config.clone();
         change(&mut config);
         config.validate().map_err(|_: ConfigError| Errno::EINVAL)?;

@@ -7,8 +7,8 @@ use carrick_proto::{AssociationConfig, ParameterChanges, Time};
 use crate::errno::Errno;
 use crate::ids::SocketId;
 use crate::linux::*;
-use crate::socket::Socket;
 use crate::sockets::Sockets;
+use crate::table::Socket;
 
 use super::{asked_value, everything, flag, int_or_value, int_or_value_for, read_int};
 
@@ -68,7 +68,7 @@ impl Sockets {
         value: &[u8],
     ) -> Result<(), Errno> {
         let info = RtoInfo::decode(value)?;
-        let target = self.one_target(self.socket_ref(id)?, info.assoc_id)?;
+        let target = self.one_target(self.table.open(id)?, info.assoc_id)?;
         let mut changes = ParameterChanges::new();
         changes.rto_initial = duration(info.initial);
         changes.rto_min = duration(info.min);
@@ -100,7 +100,7 @@ impl Sockets {
         value: &[u8],
     ) -> Result<(), Errno> {
         let info = AssocParams::decode(value)?;
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let target = self.one_target(socket, info.assoc_id)?;
         for association in &target.associations {
             // As Linux: not more than all paths have together, if there are several.
@@ -166,7 +166,7 @@ impl Sockets {
         value: &[u8],
     ) -> Result<(), Errno> {
         let nagle = !flag(value)?;
-        let target = everything(self.socket_ref(id)?);
+        let target = everything(self.table.open(id)?);
         let changes = ParameterChanges::new().nagle(nagle);
         self.change_parameters(now, id, &target, &changes, |config| {
             config.transmission.nagle = nagle;
@@ -181,7 +181,7 @@ impl Sockets {
         value: &[u8],
     ) -> Result<(), Errno> {
         let value = int_or_value(value)?;
-        let target = self.one_target(self.socket_ref(id)?, value.assoc_id)?;
+        let target = self.one_target(self.table.open(id)?, value.assoc_id)?;
         if value.value > u32::from(u16::MAX) {
             return Err(Errno::EINVAL);
         }
@@ -208,7 +208,7 @@ impl Sockets {
         value: &[u8],
     ) -> Result<(), Errno> {
         let fragment = !flag(value)?;
-        let target = everything(self.socket_ref(id)?);
+        let target = everything(self.table.open(id)?);
         let changes = ParameterChanges::new().fragment(fragment);
         self.change_parameters(now, id, &target, &changes, |config| {
             config.mtu.fragment = fragment;
@@ -225,7 +225,7 @@ impl Sockets {
     ) -> Result<(), Errno> {
         let info = if value.len() == AssocValue::SIZE {
             let value = AssocValue::decode(value)?;
-            let timers = &self.socket_ref(id)?.options.config.timers;
+            let timers = &self.table.open(id)?.options.config.timers;
             let frequency = match value.value {
                 0 => 1,
                 // A delay turns delayed SACKs on.
@@ -240,7 +240,7 @@ impl Sockets {
         } else {
             SackInfo::decode(value)?
         };
-        let target = self.target(self.socket_ref(id)?, info.assoc_id)?;
+        let target = self.target(self.table.open(id)?, info.assoc_id)?;
         let mut changes = ParameterChanges::new();
         changes.sack_delay = duration(info.delay);
         changes.sack_frequency = Some(info.frequency).filter(|frequency| *frequency > 0);
@@ -284,7 +284,7 @@ impl Sockets {
         value: &[u8],
     ) -> Result<(), Errno> {
         let value = int_or_value(value)?;
-        let target = self.target(self.socket_ref(id)?, value.assoc_id)?;
+        let target = self.target(self.table.open(id)?, value.assoc_id)?;
         let packets = if value.value == 0 {
             NO_BURST_LIMIT
         } else {
@@ -319,7 +319,7 @@ impl Sockets {
 
     /// `SCTP_AUTOCLOSE` (section 8.1.8); seconds, for future associations.
     pub(super) fn set_autoclose(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
-        let socket = self.socket_mut(id)?;
+        let socket = self.table.open_mut(id)?;
         if socket.is_one_to_one() {
             return Err(Errno::EOPNOTSUPP);
         }
@@ -341,7 +341,7 @@ impl Sockets {
             return Err(Errno::EINVAL);
         }
         let on = flag(value)?;
-        self.socket_mut(id)?.options.fragment_interleave = on;
+        self.table.open_mut(id)?.options.fragment_interleave = on;
         if on {
             return Ok(());
         }
@@ -358,7 +358,7 @@ impl Sockets {
             return Err(Errno::EINVAL);
         }
         let point = u32::try_from(read_int(value)?).map_err(|_| Errno::EINVAL)?;
-        let options = &mut self.socket_mut(id)?.options;
+        let options = &mut self.table.open_mut(id)?.options;
         if point as usize > options.receive_buffer() / 2 {
             return Err(Errno::EINVAL);
         }
@@ -368,7 +368,7 @@ impl Sockets {
 
     /// `SCTP_REUSE_PORT` (section 8.1.27)
     pub(super) fn set_sctp_reuse_port(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
-        let socket = self.socket_mut(id)?;
+        let socket = self.table.open_mut(id)?;
         if !socket.is_one_to_one() {
             return Err(Errno::EOPNOTSUPP);
         }

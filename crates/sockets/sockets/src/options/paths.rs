@@ -12,8 +12,8 @@ use crate::errno::Errno;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
 use crate::settings::SCTP_PF_EXPOSE_ENABLE;
-use crate::socket::Socket;
 use crate::sockets::Sockets;
+use crate::table::Socket;
 
 use super::OptionScope;
 use super::parameters::duration;
@@ -125,7 +125,7 @@ impl Sockets {
         if flags & SPP_IPV6_FLOWLABEL != 0 {
             return Err(Errno::ENOPROTOOPT);
         }
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         self.check_identifier(socket, params.assoc_id)?;
         let (target, path) = self.path_target(socket, params.assoc_id, params.address)?;
         if flags & SPP_HB_DEMAND != 0 && target.associations.is_empty() {
@@ -178,7 +178,7 @@ impl Sockets {
             }
         }
         if target.future {
-            let options = &mut self.socket_mut(id)?.options;
+            let options = &mut self.table.open_mut(id)?.options;
             report_params(&mut options.discovers_mtu, &params);
             options.dscp = dscp.or(options.dscp);
         }
@@ -195,7 +195,7 @@ impl Sockets {
         id: SocketId,
         (is_v4, class): (bool, u8),
     ) -> Result<(), Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let without_own =
             |id: &AssocId| self.associations.get(*id).is_some_and(|a| a.dscp.is_none());
         let all = socket.associations.iter().copied();
@@ -400,7 +400,7 @@ impl Sockets {
         if is_v2 && given.pf_threshold > given.switchover_threshold {
             return Err(Errno::EINVAL);
         }
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let (target, path) = self
             .path_target(socket, given.assoc_id, given.address)
             .map_err(|error| unknown_path(error, given.address))?;
@@ -481,7 +481,7 @@ impl Sockets {
             return Err(Errno::EINVAL);
         }
         let expose = value.value == SCTP_PF_EXPOSE_ENABLE;
-        let target = self.target(self.socket_ref(id)?, value.assoc_id)?;
+        let target = self.target(self.table.open(id)?, value.assoc_id)?;
         for association in target.associations {
             let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
             core.set_expose_potentially_failed(now, core_id, expose)
@@ -493,7 +493,7 @@ impl Sockets {
         if !target.future {
             return Ok(());
         }
-        self.socket_mut(id)?.options.exposed_pf = value.value;
+        self.table.open_mut(id)?.options.exposed_pf = value.value;
         self.change_future(id, |config| config.paths.expose_potentially_failed = expose)
     }
 
@@ -513,7 +513,7 @@ impl Sockets {
         value: &[u8],
     ) -> Result<(), Errno> {
         let prim = Prim::decode(value)?;
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let association = self.required(socket, prim.assoc_id, prim.address)?;
         let path = self.path(socket, Some(association), prim.address)?;
         let path = path.ok_or(Errno::EINVAL)?.id;
@@ -554,7 +554,7 @@ impl Sockets {
         value: &[u8],
     ) -> Result<(), Errno> {
         let prim = SetPeerPrim::decode(value)?;
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let association = self
             .association_of(socket, prim.assoc_id)
             .ok_or(Errno::EINVAL)?;
@@ -584,7 +584,7 @@ impl Sockets {
             0 => self.config.encapsulation,
             port => Some(port),
         };
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let (target, path) = self.path_target(socket, given.assoc_id, given.address)?;
         for association in target.associations.clone() {
             let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
@@ -600,7 +600,7 @@ impl Sockets {
             self.settle_association(association);
         }
         if target.future {
-            self.socket_mut(id)?.options.encapsulation = port;
+            self.table.open_mut(id)?.options.encapsulation = port;
         }
         Ok(())
     }
@@ -638,7 +638,7 @@ impl Sockets {
         if (1..MIN_PROBE_INTERVAL).contains(&given.interval) {
             return Err(Errno::EINVAL);
         }
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let (target, _) = self.path_target(socket, given.assoc_id, given.address)?;
         if !target.associations.is_empty() {
             return Err(Errno::ENOPROTOOPT);

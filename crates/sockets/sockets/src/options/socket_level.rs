@@ -9,8 +9,8 @@ use crate::errno::Errno;
 use crate::ids::SocketId;
 use crate::linux::*;
 use crate::settings::Timeout;
-use crate::socket::{Family, SocketState, Style};
 use crate::sockets::Sockets;
+use crate::table::{Family, SocketState, Style};
 
 use super::{everything, flag, read_int};
 
@@ -28,7 +28,7 @@ impl Sockets {
         option: (i32, i32),
         value: &[u8],
     ) -> Result<(), Errno> {
-        let socket = self.socket_mut(id)?;
+        let socket = self.table.open_mut(id)?;
         let is_bound = socket.port.is_some();
         let options = &mut socket.options;
         match option {
@@ -61,7 +61,7 @@ impl Sockets {
             (level, name) => {
                 let value = reported_value(socket.family, option, value)?;
                 let key = (level as u32, name as u32);
-                self.socket_mut(id)?.options.reported.insert(key, value);
+                self.table.open_mut(id)?.options.reported.insert(key, value);
                 if [(IPPROTO_IP, IP_TOS), (IPPROTO_IPV6, IPV6_TCLASS)].contains(&option) {
                     let class = (level == IPPROTO_IP, value as u8);
                     return self.apply_traffic_class(now, id, class);
@@ -73,13 +73,13 @@ impl Sockets {
 
     /// `SO_SNDBUF`, also of existing associations
     fn set_send_buffer(&mut self, now: Time, id: SocketId, size: usize) -> Result<(), Errno> {
-        let target = everything(self.socket_ref(id)?);
+        let target = everything(self.table.open(id)?);
         let changes = ParameterChanges::new().send_buffer(size);
         self.change_parameters(now, id, &target, &changes, |config| {
             config.buffers.send_buffer = size;
             config.buffers.max_send_buffer = None;
         })?;
-        for association in self.socket_ref(id)?.full.clone() {
+        for association in self.table.open(id)?.full.clone() {
             let core = self.core_of(association);
             if core.is_some_and(|(core, core_id)| core.has_send_room(core_id)) {
                 self.on_send_room(association);
@@ -94,7 +94,7 @@ impl Sockets {
         option: (i32, i32),
         buffer: &[u8],
     ) -> Result<Vec<u8>, Errno> {
-        let socket = self.socket_mut(id)?;
+        let socket = self.table.open_mut(id)?;
         let options = &socket.options;
         let value = match option {
             (SOL_SOCKET, SO_ERROR) => socket.take_error().map_or(0, Errno::number),
@@ -141,7 +141,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn timeouts(&self, id: SocketId) -> Result<(Timeout, Timeout), Errno> {
-        let options = &self.socket_ref(id)?.options;
+        let options = &self.table.open(id)?.options;
         Ok((options.receive_timeout, options.send_timeout))
     }
 }

@@ -7,8 +7,8 @@ use carrick_proto::{PathStats, StateName};
 use crate::errno::Errno;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
-use crate::socket::Socket;
 use crate::sockets::Sockets;
+use crate::table::Socket;
 
 use super::{int, read_int};
 
@@ -105,7 +105,7 @@ impl Sockets {
         id: SocketId,
         buffer: &[u8],
     ) -> Result<Vec<u8>, Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let asked = read_int(buffer)?;
         let association = self.association_of(socket, asked).ok_or(Errno::EINVAL)?;
         let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
@@ -118,7 +118,7 @@ impl Sockets {
             .associations
             .get(association)
             .map_or(0, |a| a.peer.port());
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let address = highest.map(|(ip, _)| socket.present(SocketAddr::new(ip, number)));
         let stats = AssocStats {
             assoc_id: asked,

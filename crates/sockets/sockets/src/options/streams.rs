@@ -9,8 +9,8 @@ use carrick_proto::{
 use crate::errno::Errno;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
-use crate::socket::Socket;
 use crate::sockets::Sockets;
+use crate::table::Socket;
 
 use super::read_int;
 
@@ -31,7 +31,7 @@ impl Sockets {
             SCTP_SS_WFQ => StreamScheduler::WeightedFair,
             _ => return Err(Errno::EINVAL),
         };
-        let target = self.target(self.socket_ref(id)?, value.assoc_id)?;
+        let target = self.target(self.table.open(id)?, value.assoc_id)?;
         for association in target.associations {
             let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
             let changed = core.set_scheduler(now, core_id, scheduler);
@@ -71,7 +71,7 @@ impl Sockets {
         value: &[u8],
     ) -> Result<(), Errno> {
         let value = StreamValue::decode(value)?;
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let of_one = socket.is_one_to_one() || socket.is_peeled_off;
         let target = self.target(socket, value.assoc_id)?;
         if target.associations.is_empty() && !of_one && value.assoc_id != SCTP_CURRENT_ASSOC {
@@ -119,7 +119,7 @@ impl Sockets {
         if value.value > 7 {
             return Err(Errno::EINVAL);
         }
-        let target = self.target(self.socket_ref(id)?, value.assoc_id)?;
+        let target = self.target(self.table.open(id)?, value.assoc_id)?;
         let has = |flag: i32| value.value as i32 & flag != 0;
         let grants = Grants {
             reset_streams: has(SCTP_ENABLE_RESET_STREAM_REQ),
@@ -157,7 +157,7 @@ impl Sockets {
         assoc_id: i32,
         enabled: impl Fn(Grants) -> bool,
     ) -> Result<AssocId, Errno> {
-        let socket = self.socket_ref(id)?;
+        let socket = self.table.open(id)?;
         let association = self.association_of(socket, assoc_id).ok_or(Errno::EINVAL)?;
         let grants = self.config_of(socket, Some(association)).streams.grants;
         enabled(grants)

@@ -5,12 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use carrick_proto::{SourceKey, portable_enum, portable_struct};
 
+use super::{Readiness, ReceiveQueue};
 use crate::errno::Errno;
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux::unmapped;
 use crate::ports::Sharing;
-use crate::readiness::Readiness;
-use crate::receive_queue::ReceiveQueue;
 use crate::settings::Options;
 
 /// Style of a socket (RFC 6458, sections 3 and 4).
@@ -74,13 +73,13 @@ pub(crate) struct Socket {
     pub(crate) failed: bool,
     pub(crate) backlog: usize,
     /// Sockets of established associations, to be accepted.
-    pub(crate) accept_queue: VecDeque<SocketId>,
+    pub(super) accept_queue: VecDeque<SocketId>,
     /// Listening socket whose accept queue has this socket.
-    pub(crate) listener: Option<SocketId>,
+    pub(super) listener: Option<SocketId>,
     /// Peer of the association of a one-to-one or branched-off socket, when it was established.
     pub(crate) peer: Option<SocketAddr>,
     /// Edges of the readiness that have not been polled.
-    pub(crate) edges: Readiness,
+    pub(super) edges: Readiness,
     /// The user may bind ports below the first unprivileged one.
     pub(crate) is_privileged: bool,
     /// Whose limits apply.
@@ -127,6 +126,16 @@ impl Socket {
 
     pub(crate) fn is_one_to_one(&self) -> bool {
         self.style == Style::OneToOne
+    }
+
+    /// Returns whether the user has the socket: it is in no accept queue.
+    pub(crate) fn is_accepted(&self) -> bool {
+        self.listener.is_none()
+    }
+
+    /// Returns the sockets in the accept queue.
+    pub(crate) fn unaccepted(&self) -> &VecDeque<SocketId> {
+        &self.accept_queue
     }
 
     pub(crate) fn is_one_to_one_listener(&self) -> bool {
