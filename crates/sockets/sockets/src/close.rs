@@ -124,7 +124,6 @@ impl Sockets {
         let Some(association) = self.associations.remove(id) else {
             return;
         };
-        self.shares.remove(&association);
         if let Some(socket) = association.socket().and_then(|id| self.table.get_mut(id)) {
             socket.associations.remove(&id);
             socket.full.remove(&id);

@@ -140,4 +140,22 @@ impl Config {
             };
         })
     }
+
+    /// Returns the limit of associations that peers at one source may initiate.
+    pub(crate) fn per_source(&self) -> usize {
+        let fraction = (self.max_associations / 8).max(16);
+        self.max_associations_per_source.unwrap_or(fraction)
+    }
+
+    /// Returns the limit of associations of one owner.
+    pub(crate) fn per_owner(&self) -> usize {
+        let half = self.max_associations.div_ceil(2);
+        self.max_associations_per_owner.unwrap_or(half)
+    }
+
+    /// Returns the memory for received data of one owner.
+    pub(crate) fn memory_per_owner(&self) -> usize {
+        let half = self.receive_memory / 2;
+        self.receive_memory_per_owner.unwrap_or(half)
+    }
 }

@@ -190,7 +190,7 @@ impl Sockets {
             let Some(id) = next.filter(|_| queue.has_room()) else {
                 return;
             };
-            let known = self.associations.get(id).map(|a| (a.core().0, a.source));
+            let known = self.associations.get(id).map(|a| (a.core().0, a.source()));
             if let Some((port, source)) = known {
                 if let Some(source) = source {
                     // Reading opens the window, as far as its share goes.

@@ -16,7 +16,6 @@ use crate::errno::Errno;
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::ports::{Port, Ports, import_config, read_endpoint, write_endpoint};
 use crate::reports::Reports;
-use crate::shares::Shares;
 use crate::sockets::{SetupResults, Sockets};
 use crate::table::{Socket, SocketTable};
 
@@ -88,7 +87,6 @@ impl Sockets {
             table,
             associations,
             ports,
-            shares: _,
             stray,
             removed,
             setups,
@@ -130,22 +128,21 @@ impl Sockets {
         let associations = Portable::read(input)?;
         let next_socket = Portable::read(input)?;
         let next_association = Portable::read(input)?;
+        let ports = Ports::imported(ports, Portable::read(input)?)?;
+        let removed = Portable::read(input)?;
+        let closing = Portable::read(input)?;
+        let associations = Associations::imported(associations, next_association, closing, &ports)?;
         let mut sockets = Self {
             stray,
             random,
             now: input.now(),
-            ports: Ports::imported(ports, Portable::read(input)?)?,
-            removed: Portable::read(input)?,
-            associations: Associations::imported(
-                associations,
-                next_association,
-                Portable::read(input)?,
-            )?,
+            ports,
+            removed,
+            associations,
             table: SocketTable::imported(sockets, next_socket, Portable::read(input)?)?,
             setups: read_setups(input)?,
             reports: Reports::default(),
             config,
-            shares: Shares::default(),
         };
         sockets.check()?;
         sockets.rebuild();
@@ -191,24 +188,19 @@ impl Sockets {
             && (port.core().peer_port(core).is_some() || !association.is_open())
     }
 
-    /// Connects sockets, associations and ports, and rebuilds the shares.
+    /// Connects sockets, associations and ports, and counts the buffers of the associations.
     fn rebuild(&mut self) {
         for (id, socket) in self.table.from(SocketId(0)) {
             if let Some(port) = socket.port {
                 self.ports.join(port, id);
             }
         }
-        for (id, association) in self.associations.iter_mut() {
-            let (port, _) = association.core();
+        for (id, association) in self.associations.iter() {
+            self.ports.add_association(association.core().0);
             let socket = association.socket().and_then(|id| self.table.get_mut(id));
             if let Some(socket) = socket {
                 socket.associations.insert(id);
             }
-            self.ports.add_association(port);
-            if let Some(port) = self.ports.get(port) {
-                association.set_source(port.core());
-            }
-            self.shares.add(association);
         }
         for port in self.ports.ids() {
             self.count_buffers(port);

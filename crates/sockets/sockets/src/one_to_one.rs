@@ -181,9 +181,7 @@ impl Sockets {
         }) {
             return Err(Errno::EINVAL);
         }
-        if self.associations.len() >= self.config.max_associations
-            || !self.owner_has_room(socket.owner)
-        {
+        if !self.has_association_room(socket.owner) {
             return Err(Errno::ENOMEM);
         }
         if let Some(existing) = self.find_by_peer(socket, addresses[0], number) {
@@ -260,7 +258,6 @@ impl Sockets {
         let of_socket = (socket_id, &socket.options, socket.owner);
         let mut association = Association::new((port, core), of_socket, peer, self.now);
         association.set_source(endpoint);
-        self.shares.add(&association);
         let peers = endpoint.paths(core).map(|path| path.remote).collect();
         let id = self.associations.insert(association, peers);
         self.ports.add_association(port);
@@ -365,10 +362,7 @@ impl Sockets {
         (ip, number): (IpAddr, u16),
         source: SourceKey,
     ) -> Option<SocketId> {
-        let of_source = self.shares.of_source(source).associations;
-        if self.associations.len() >= self.config.max_associations
-            || of_source >= self.config.per_source()
-        {
+        if self.associations.of_source(source).associations >= self.config.per_source() {
             return None;
         }
         let port = self.ports.get(port_id)?;
@@ -381,7 +375,7 @@ impl Sockets {
         let spread = usize::from(number) + peer_number(ip);
         let id = *listening.get(spread % listening.len().max(1))?;
         let listener = self.table.get(id)?;
-        if !self.owner_has_room(listener.owner) {
+        if !self.has_association_room(listener.owner) {
             return None;
         }
         if !listener.is_one_to_one() {

@@ -232,7 +232,8 @@ impl Sockets {
         {
             return Err(Errno::ENOPROTOOPT);
         }
-        let is_refused = self.waits_for_owner(id, message.data.len());
+        let (len, limit) = (message.data.len(), self.config.send_memory_per_owner);
+        let is_refused = self.associations.waits_for_owner(id, len, limit);
         let (core, core_id) = self.core_of(id).ok_or(Errno::EPIPE)?;
         let sent = if is_refused {
             Err(SendError::BufferFull)

@@ -18,7 +18,6 @@ use crate::linux;
 use crate::ports::Ports;
 use crate::reports::Reports;
 use crate::settings::Options;
-use crate::shares::Shares;
 use crate::statistics::HostCounters;
 use crate::table::{Family, Socket, SocketState, SocketTable, Style};
 
@@ -32,7 +31,6 @@ pub struct Sockets {
     pub(crate) table: SocketTable,
     pub(crate) associations: Associations,
     pub(crate) ports: Ports,
-    pub(crate) shares: Shares,
     /// Endpoint that answers packets to ports without a socket.
     pub(crate) stray: Endpoint,
     /// Counters of the endpoints that have been removed, and those of the host.
@@ -66,7 +64,6 @@ impl Sockets {
             table: SocketTable::default(),
             associations: Associations::default(),
             ports: Ports::default(),
-            shares: Shares::default(),
             stray,
             removed: HostCounters::default(),
             setups: VecDeque::new(),

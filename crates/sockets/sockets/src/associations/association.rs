@@ -48,19 +48,18 @@ pub(crate) struct Association {
     /// Time of its entry among those that may be idle.
     pub(super) idle_check: Option<Time>,
     /// Owner of its socket, also after that was closed.
-    pub(crate) owner: u32,
-    /// Source of the peer; `None` after its end in the core.
-    pub(crate) source: Option<SourceKey>,
+    pub(super) owner: u32,
+    pub(super) source: Option<SourceKey>,
     /// The peer initiated it.
-    pub(crate) is_accepted: bool,
+    pub(super) is_accepted: bool,
     /// Local address in its last report, for that of its end, when the core has no paths any longer.
     pub(crate) reported_source: Option<IpAddr>,
     /// Bytes of received data in the core.
-    pub(crate) held: usize,
+    pub(super) held: usize,
     /// Bytes in its send buffer.
-    pub(crate) queued: usize,
+    pub(super) queued: usize,
     /// A message was refused at the limit of its owner's send buffers.
-    pub(crate) waits_for_owner: bool,
+    pub(super) waits_for_owner: bool,
     /// Values that the user has set and are reported: cookie life in milliseconds, exposure of the state
     /// "potentially failed" in Linux's numbers, and discovery of the path MTU.
     pub(crate) cookie_life: u32,
@@ -113,6 +112,11 @@ impl Association {
         }
     }
 
+    /// Returns the source of the peer; `None` after the end of the association in the core.
+    pub(crate) fn source(&self) -> Option<SourceKey> {
+        self.source
+    }
+
     /// Copies the source of the peer from the endpoint.
     pub(crate) fn set_source(&mut self, endpoint: &Endpoint) {
         if let Some((source, is_accepted)) = endpoint.source(self.core) {
@@ -148,7 +152,7 @@ impl Association {
     }
 
     /// Returns the source to whose associations it counts.
-    pub(crate) fn counted_source(&self) -> Option<SourceKey> {
+    pub(super) fn counted_source(&self) -> Option<SourceKey> {
         self.source.filter(|_| self.is_accepted)
     }
 }

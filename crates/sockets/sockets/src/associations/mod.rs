@@ -1,6 +1,7 @@
 //! Associations of the host, and the indexes by which they are found.
 
 mod association;
+mod shares;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,8 +10,10 @@ use std::ops::Bound;
 use carrick_proto::{CloseReason, ImportError, Time};
 
 use crate::ids::{AssocId, PortId, SocketId};
+use crate::ports::Ports;
 
 pub(crate) use association::Association;
+use shares::Shares;
 
 /// Association in the endpoint of a port.
 type CoreKey = (PortId, carrick_proto::AssociationId);
@@ -32,6 +35,7 @@ pub(crate) struct Associations {
     idle: BTreeSet<(Time, AssocId)>,
     /// Associations of closed sockets, with their socket.
     closing: BTreeMap<AssocId, SocketId>,
+    shares: Shares,
 }
 
 impl Default for Associations {
@@ -44,6 +48,7 @@ impl Default for Associations {
             setting_up: BTreeSet::new(),
             idle: BTreeSet::new(),
             closing: BTreeMap::new(),
+            shares: Shares::default(),
         }
     }
 }
@@ -56,6 +61,7 @@ impl Associations {
             id = id.next();
         }
         self.next = id.next();
+        self.shares.add(&association);
         self.by_core.insert(association.core(), id);
         self.setting_up.insert(id);
         self.by_id.insert(id, association);
@@ -69,6 +75,7 @@ impl Associations {
         debug_assert!(self.agrees(id), "indexes of association {id}");
         self.set_peers(id, Vec::new());
         let association = self.by_id.remove(&id)?;
+        self.shares.remove(&association);
         self.by_core.remove(&association.core());
         self.setting_up.remove(&id);
         self.closing.remove(&id);
@@ -100,13 +107,6 @@ impl Associations {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (AssocId, &Association)> {
         self.by_id
             .iter()
-            .map(|(id, association)| (*id, association))
-    }
-
-    /// Returns all associations, to change settings and counters of them.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (AssocId, &mut Association)> {
-        self.by_id
-            .iter_mut()
             .map(|(id, association)| (*id, association))
     }
 
@@ -246,6 +246,7 @@ impl Associations {
         by_id: BTreeMap<AssocId, Association>,
         next: AssocId,
         closing: BTreeMap<AssocId, SocketId>,
+        ports: &Ports,
     ) -> Result<Self, ImportError> {
         let mut all = Self {
             by_id,
@@ -253,7 +254,11 @@ impl Associations {
             closing,
             ..Self::default()
         };
-        for (id, association) in &all.by_id {
+        for (id, association) in &mut all.by_id {
+            if let Some(port) = ports.get(association.port) {
+                association.set_source(port.core());
+            }
+            all.shares.add(association);
             all.by_core.insert(association.core(), *id);
             if !association.is_established && association.is_open() {
                 all.setting_up.insert(*id);

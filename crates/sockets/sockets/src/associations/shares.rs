@@ -4,12 +4,10 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use carrick_proto::{BufferUse, SourceKey};
+use carrick_proto::{BufferUse, Endpoint, SourceKey};
 
-use crate::associations::Association;
-use crate::config::Config;
-use crate::ids::{AssocId, PortId, SocketId};
-use crate::sockets::Sockets;
+use super::{Association, Associations};
+use crate::ids::{AssocId, PortId};
 
 /// Bytes that every association may hold in its send buffer, whatever the limit of its owner.
 const MIN_QUEUED: usize = 4096;
@@ -29,7 +27,7 @@ pub(crate) struct Share {
 
 /// Shares of sources and owners that have any.
 #[derive(Debug, Default)]
-pub(crate) struct Shares {
+pub(super) struct Shares {
     sources: BTreeMap<SourceKey, Share>,
     owners: BTreeMap<u32, Share>,
 }
@@ -54,16 +52,12 @@ fn update<K: Ord>(shares: &mut BTreeMap<K, Share>, key: K, change: impl FnOnce(&
 }
 
 impl Shares {
-    pub(crate) fn of_source(&self, source: SourceKey) -> Share {
-        self.sources.get(&source).copied().unwrap_or_default()
-    }
-
-    pub(crate) fn of_owner(&self, owner: u32) -> Share {
+    fn of_owner(&self, owner: u32) -> Share {
         self.owners.get(&owner).copied().unwrap_or_default()
     }
 
     /// Counts an association without its received data.
-    pub(crate) fn add(&mut self, association: &Association) {
+    pub(super) fn add(&mut self, association: &Association) {
         let change = |share: &mut Share| share.associations += 1;
         update(&mut self.owners, association.owner, change);
         if association.waits_for_owner {
@@ -75,7 +69,7 @@ impl Shares {
     }
 
     /// Removes an association with its received data.
-    pub(crate) fn remove(&mut self, association: &Association) {
+    pub(super) fn remove(&mut self, association: &Association) {
         if let Some(source) = association.source {
             self.update_received(association.owner, source, association.held, 0);
         }
@@ -112,64 +106,58 @@ impl Shares {
     }
 }
 
-impl Config {
-    /// Returns the limit of associations that peers at one source may initiate.
-    pub(crate) fn per_source(&self) -> usize {
-        let fraction = (self.max_associations / 8).max(16);
-        self.max_associations_per_source.unwrap_or(fraction)
+impl Associations {
+    /// Returns the share of a source.
+    pub(crate) fn of_source(&self, source: SourceKey) -> Share {
+        self.shares
+            .sources
+            .get(&source)
+            .copied()
+            .unwrap_or_default()
     }
 
-    /// Returns the limit of associations of one owner.
-    pub(crate) fn per_owner(&self) -> usize {
-        let half = self.max_associations.div_ceil(2);
-        self.max_associations_per_owner.unwrap_or(half)
+    /// Returns the share of an owner.
+    pub(crate) fn of_owner(&self, owner: u32) -> Share {
+        self.shares.of_owner(owner)
     }
 
-    /// Returns the memory for received data of one owner.
-    fn memory_per_owner(&self) -> usize {
-        let half = self.receive_memory / 2;
-        self.receive_memory_per_owner.unwrap_or(half)
-    }
-}
-
-impl Sockets {
-    /// Sets the owner of a socket, such as a user, whose sockets together have limits
-    /// ([`Config::max_associations_per_owner`], [`Config::receive_memory_per_owner`],
-    /// [`Config::send_memory_per_owner`]) and ports
-    /// ([`Config::reserved_ports`]). Sockets that are accepted from it or branched off have the same. Default: 0.
-    ///
-    /// # Errors
-    /// `EBADF`
-    pub fn set_owner(&mut self, id: SocketId, owner: u32) -> Result<(), crate::Errno> {
-        self.table.open_mut(id)?.owner = owner;
-        Ok(())
+    /// Returns the bytes that an association may receive: a source or an owner may use as much as is still `free` of
+    /// the memory of all ports, and an owner no more than `per_owner`. Without an association it is that of a new one
+    /// from `source`.
+    pub(crate) fn receive_room(
+        &self,
+        id: Option<AssocId>,
+        source: SourceKey,
+        (free, per_owner): (usize, usize),
+    ) -> usize {
+        let association = id.and_then(|id| self.get(id));
+        let source = association.and_then(|a| a.source).unwrap_or(source);
+        let of_source = free.saturating_sub(self.of_source(source).received);
+        let of_owner = association.map_or(per_owner, |association| {
+            per_owner.saturating_sub(self.of_owner(association.owner).received)
+        });
+        of_source.min(of_owner)
     }
 
-    /// Returns whether the owner of a socket may have another association.
-    pub(crate) fn owner_has_room(&self, owner: u32) -> bool {
-        self.shares.of_owner(owner).associations < self.config.per_owner()
-    }
-
-    /// Updates the shares by the buffers of the associations of a port, and wakes those that wait for room in the send
-    /// buffers of their owner: all when half of its limit is free, and one whose own buffer is empty.
-    pub(crate) fn count_buffers(&mut self, port: PortId) {
+    /// Updates the shares by the buffers of the associations of a port. Returns those that may have room in the send
+    /// buffers of their owner again: all that wait when half of its `limit` is free, and one whose own buffer is empty.
+    pub(crate) fn count_buffers(
+        &mut self,
+        port: PortId,
+        endpoint: &mut Endpoint,
+        limit: usize,
+    ) -> Vec<AssocId> {
         let mut rested = Vec::new();
         let mut owners = BTreeSet::new();
-        let Some(endpoint) = self.ports.core_mut(port) else {
-            return;
-        };
-        while let Some((
-            core,
-            BufferUse {
+        while let Some((core, used)) = endpoint.poll_buffer_change() {
+            let BufferUse {
                 received, queued, ..
-            },
-        )) = endpoint.poll_buffer_change()
-        {
+            } = used;
             // Unknown ones were refused, or their data has been counted to the end.
-            let Some(id) = self.associations.in_core(port, core) else {
+            let Some(id) = self.in_core(port, core) else {
                 continue;
             };
-            let Some(association) = self.associations.get_mut(id) else {
+            let Some(association) = self.by_id.get_mut(&id) else {
                 continue;
             };
             let owner = association.owner;
@@ -187,23 +175,20 @@ impl Sockets {
             }
         }
         for owner in owners {
-            if self.shares.of_owner(owner).queued <= self.config.send_memory_per_owner / 2 {
-                let all = self.associations.iter();
-                let waiting = all.filter(|(_, a)| a.owner == owner && a.waits_for_owner);
+            if self.of_owner(owner).queued <= limit / 2 {
+                let waiting = self.iter();
+                let waiting = waiting.filter(|(_, a)| a.owner == owner && a.waits_for_owner);
                 rested.extend(waiting.map(|(id, _)| id));
             }
         }
-        for id in rested {
-            self.end_wait_for_owner(id);
-        }
+        rested
     }
 
     /// Returns whether the owner of an association has no room for another message in its send buffers. Every
     /// association may hold [`MIN_QUEUED`] regardless, and an owner that has nothing queued any message. If there is
     /// none, the association waits for it.
-    pub(crate) fn waits_for_owner(&mut self, id: AssocId, len: usize) -> bool {
-        let limit = self.config.send_memory_per_owner;
-        let Some(association) = self.associations.get_mut(id) else {
+    pub(crate) fn waits_for_owner(&mut self, id: AssocId, len: usize, limit: usize) -> bool {
+        let Some(association) = self.by_id.get_mut(&id) else {
             return false;
         };
         let used = self.shares.of_owner(association.owner).queued;
@@ -219,44 +204,15 @@ impl Sockets {
         true
     }
 
-    fn end_wait_for_owner(&mut self, id: AssocId) {
-        let Some(association) = self.associations.get_mut(id) else {
-            return;
+    /// Ends the wait of an association for room in the send buffers of its owner. Returns whether it waited.
+    pub(crate) fn end_wait(&mut self, id: AssocId) -> bool {
+        let Some(association) = self.by_id.get_mut(&id) else {
+            return false;
         };
-        if !std::mem::take(&mut association.waits_for_owner) {
-            return;
+        let waited = std::mem::take(&mut association.waits_for_owner);
+        if waited {
+            self.shares.remove_waiting(association.owner);
         }
-        self.shares.remove_waiting(association.owner);
-        let core = self.core_of(id);
-        // Otherwise its own buffer is full, whose room is an event of the core.
-        if core.is_some_and(|(core, core_id)| core.has_send_room(core_id)) {
-            self.on_send_room(id);
-        }
-    }
-
-    /// Limits what an association may receive: a source or an owner may use as much as is still free of the memory of
-    /// all ports, and an owner no more than its own limit. Without an association it is that of a new one from
-    /// `source`.
-    pub(crate) fn limit_received(
-        &mut self,
-        port: PortId,
-        association: Option<AssocId>,
-        source: SourceKey,
-    ) {
-        let memory = self.config.receive_memory;
-        let per_owner = self.config.memory_per_owner();
-        let mut room = None;
-        // Below, no source and no owner can be near its limit.
-        if self.ports.received() > memory.min(per_owner) / 4 {
-            let association = association.and_then(|id| self.associations.get(id));
-            let source = association.and_then(|a| a.source).unwrap_or(source);
-            let free = memory.saturating_sub(self.ports.received());
-            let of_source = free.saturating_sub(self.shares.of_source(source).received);
-            let of_owner = association.map_or(per_owner, |association| {
-                per_owner.saturating_sub(self.shares.of_owner(association.owner).received)
-            });
-            room = Some(of_source.min(of_owner));
-        }
-        self.ports.limit_received(port, memory, room);
+        waited
     }
 }
