@@ -135,8 +135,11 @@ impl ParameterChanges {
         self
     }
 
-    /// Changes a copy of a configuration.
-    fn applied(&self, to: &AssociationConfig) -> Result<AssociationConfig, ConfigError> {
+    /// Returns a copy of a configuration with these changes, for associations that are set up later.
+    ///
+    /// # Errors
+    /// A parameter would be out of its range.
+    pub fn applied(&self, to: &AssociationConfig) -> Result<AssociationConfig, ConfigError> {
         fn set<T: Copy>(parameter: &mut T, change: Option<T>) {
             if let Some(value) = change {
                 *parameter = value;

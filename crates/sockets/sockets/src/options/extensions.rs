@@ -172,11 +172,9 @@ impl Sockets {
             secret: Bytes::copy_from_slice(secret.ok_or(Errno::EINVAL)?),
         };
         let target = self.target(self.table.open(id)?, header.assoc_id)?;
-        for association in target.associations {
-            let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
-            core.add_key(now, core_id, key.clone()).map_err(key_error)?;
-            self.settle_association(association);
-        }
+        self.perform(&target, |core, core_id| {
+            core.add_key(now, core_id, key.clone()).map_err(key_error)
+        })?;
         if !target.future {
             return Ok(());
         }

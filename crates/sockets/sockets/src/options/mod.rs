@@ -17,7 +17,9 @@ mod socket_level;
 mod status;
 mod streams;
 
-use carrick_proto::{AssociationConfig, ConfigError, OperationError, ParameterChanges, Time};
+use carrick_proto::{
+    AssociationConfig, ConfigError, Endpoint, OperationError, ParameterChanges, Time,
+};
 
 use crate::errno::Errno;
 use crate::ids::{AssocId, SocketId};
@@ -323,35 +325,69 @@ impl Sockets {
         id: SocketId,
         change: impl FnOnce(&mut AssociationConfig),
     ) -> Result<(), Errno> {
-        let socket = self.table.open_mut(id)?;
-        let mut config = socket.options.config.clone();
-        change(&mut config);
-        config.validate().map_err(|_: ConfigError| Errno::EINVAL)?;
-        socket.options.config = config;
-        if let Some(port) = socket.port {
+        self.change_future_by(id, &ParameterChanges::new(), change)
+    }
+
+    /// Changes parameters of future associations that existing ones can change too, and others.
+    fn change_future_by(
+        &mut self,
+        id: SocketId,
+        changes: &ParameterChanges,
+        others: impl FnOnce(&mut AssociationConfig),
+    ) -> Result<(), Errno> {
+        let options = &mut self.table.open_mut(id)?.options;
+        let mut config = options.config.clone();
+        others(&mut config);
+        let changed = changes.applied(&config);
+        options.config = changed.map_err(|_: ConfigError| Errno::EINVAL)?;
+        if let Some(port) = self.table.open(id)?.port {
             self.update_listening(port);
         }
         Ok(())
     }
 
-    /// Changes parameters of those associations that an identifier means.
+    /// Changes parameters of the associations of a scope, future ones included.
     fn change_parameters(
         &mut self,
         now: Time,
         id: SocketId,
-        target: &OptionScope,
+        scope: &OptionScope,
         changes: &ParameterChanges,
-        future: impl FnOnce(&mut AssociationConfig),
     ) -> Result<(), Errno> {
-        for association in &target.associations {
+        self.change_existing(now, scope, changes)?;
+        if scope.future {
+            self.change_future_by(id, changes, |_| {})?;
+        }
+        Ok(())
+    }
+
+    /// Changes parameters of the existing associations of a scope.
+    fn change_existing(
+        &mut self,
+        now: Time,
+        scope: &OptionScope,
+        changes: &ParameterChanges,
+    ) -> Result<(), Errno> {
+        for association in &scope.associations {
             if let Some((core, core_id)) = self.core_of(*association) {
                 let changed = core.change_parameters(now, core_id, changes);
                 changed.map_err(|_: OperationError| Errno::EINVAL)?;
             }
             self.settle_association(*association);
         }
-        if target.future {
-            self.change_future(id, future)?;
+        Ok(())
+    }
+
+    /// Performs an operation of the core on each existing association of a scope, up to the first that fails.
+    fn perform(
+        &mut self,
+        scope: &OptionScope,
+        operation: impl Fn(&mut Endpoint, carrick_proto::AssociationId) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        for association in &scope.associations {
+            let (core, core_id) = self.core_of(*association).ok_or(Errno::EINVAL)?;
+            operation(core, core_id)?;
+            self.settle_association(*association);
         }
         Ok(())
     }

@@ -73,12 +73,7 @@ impl Sockets {
         changes.rto_initial = duration(info.initial);
         changes.rto_min = duration(info.min);
         changes.rto_max = duration(info.max);
-        self.change_parameters(now, id, &target, &changes, |config| {
-            let timers = &mut config.timers;
-            timers.rto_initial = changes.rto_initial.unwrap_or(timers.rto_initial);
-            timers.rto_min = changes.rto_min.unwrap_or(timers.rto_min);
-            timers.rto_max = changes.rto_max.unwrap_or(timers.rto_max);
-        })
+        self.change_parameters(now, id, &target, &changes)
     }
 
     pub(super) fn get_rtoinfo(&self, socket: &Socket, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -127,10 +122,11 @@ impl Sockets {
         if info.max_retrans > 0 {
             changes.association_max_retrans = Some(info.max_retrans.into());
         }
-        self.change_parameters(now, id, &target, &changes, |config| {
-            if info.max_retrans > 0 {
-                config.paths.association_max_retrans = info.max_retrans.into();
-            }
+        self.change_existing(now, &target, &changes)?;
+        if !target.future {
+            return Ok(());
+        }
+        self.change_future_by(id, &changes, |config| {
             if let Some(life) = duration(info.cookie_life) {
                 config.timers.valid_cookie_life = life;
             }
@@ -168,9 +164,7 @@ impl Sockets {
         let nagle = !flag(value)?;
         let target = everything(self.table.open(id)?);
         let changes = ParameterChanges::new().nagle(nagle);
-        self.change_parameters(now, id, &target, &changes, |config| {
-            config.transmission.nagle = nagle;
-        })
+        self.change_parameters(now, id, &target, &changes)
     }
 
     /// `SCTP_MAXSEG` (section 8.1.16): the largest payload of a DATA chunk; 0 means as the path MTU allows.
@@ -187,9 +181,7 @@ impl Sockets {
         }
         let size = (value.value > 0).then_some(value.value as usize);
         let changes = ParameterChanges::new().max_payload(size);
-        self.change_parameters(now, id, &target, &changes, |config| {
-            config.mtu.max_payload = size;
-        })
+        self.change_parameters(now, id, &target, &changes)
     }
 
     pub(super) fn get_maxseg(&self, socket: &Socket, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -210,9 +202,7 @@ impl Sockets {
         let fragment = !flag(value)?;
         let target = everything(self.table.open(id)?);
         let changes = ParameterChanges::new().fragment(fragment);
-        self.change_parameters(now, id, &target, &changes, |config| {
-            config.mtu.fragment = fragment;
-        })
+        self.change_parameters(now, id, &target, &changes)
     }
 
     /// `SCTP_DELAYED_SACK` (section 8.1.19); with the struct of a value, the delay alone. Values of 0 stay
@@ -244,11 +234,7 @@ impl Sockets {
         let mut changes = ParameterChanges::new();
         changes.sack_delay = duration(info.delay);
         changes.sack_frequency = Some(info.frequency).filter(|frequency| *frequency > 0);
-        self.change_parameters(now, id, &target, &changes, |config| {
-            let timers = &mut config.timers;
-            timers.sack_delay = changes.sack_delay.unwrap_or(timers.sack_delay);
-            timers.sack_frequency = changes.sack_frequency.unwrap_or(timers.sack_frequency);
-        })
+        self.change_parameters(now, id, &target, &changes)
     }
 
     pub(super) fn get_delayed_sack(
@@ -291,9 +277,7 @@ impl Sockets {
             value.value
         };
         let changes = ParameterChanges::new().max_burst(packets);
-        self.change_parameters(now, id, &target, &changes, |config| {
-            config.transmission.max_burst = packets;
-        })
+        self.change_parameters(now, id, &target, &changes)
     }
 
     pub(super) fn get_max_burst(&self, socket: &Socket, buffer: &[u8]) -> Result<Vec<u8>, Errno> {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use carrick_proto::{
-    AssociationConfig, OperationError, ParameterChanges, PathId, PathMtuDiscovery, PathStats,
-    PathThresholds, Time,
+    AssociationConfig, Endpoint, OperationError, ParameterChanges, PathId, PathMtuDiscovery,
+    PathStats, PathThresholds, Time,
 };
 
 use crate::errno::Errno;
@@ -182,9 +182,11 @@ impl Sockets {
             report_params(&mut options.discovers_mtu, &params);
             options.dscp = dscp.or(options.dscp);
         }
-        self.change_parameters(now, id, &target, &changes, |config| {
-            apply_path_params(config, &params, &changes);
-        })
+        self.change_existing(now, &target, &changes)?;
+        if !target.future {
+            return Ok(());
+        }
+        self.change_future_by(id, &changes, |config| apply_path_params(config, &params))
     }
 
     /// Applies `IP_TOS` or `IPV6_TCLASS` to the packets of a socket, but not to those with a DSCP of
@@ -210,13 +212,7 @@ impl Sockets {
         } else {
             changes.dscp_v6 = Some(dscp);
         }
-        self.change_parameters(now, id, &target, &changes, |config| {
-            if is_v4 {
-                config.paths.dscp_v4 = dscp;
-            } else {
-                config.paths.dscp_v6 = dscp;
-            }
-        })?;
+        self.change_parameters(now, id, &target, &changes)?;
         for id in target.associations {
             let Some(association) = self.associations.get(id) else {
                 continue;
@@ -260,30 +256,19 @@ impl Sockets {
     ) -> Result<(), Errno> {
         let flags = params.flags as i32;
         let (core, core_id) = self.core_of(id).ok_or(Errno::EINVAL)?;
-        let all: Vec<PathId> = core.paths(core_id).map(|path| path.id).collect();
-        let paths: Vec<PathId> = all
-            .into_iter()
-            .filter(|path| only.is_none_or(|only| only == *path))
-            .collect();
+        let paths = selected_paths(core, core_id, only);
         let heartbeat = match flags & (SPP_HB_ENABLE | SPP_HB_DISABLE) {
             0 => None,
             chosen => Some(chosen == SPP_HB_ENABLE),
         };
         if params.path_max_rxt > 0 {
-            let scope = if only.is_none() {
-                vec![None]
-            } else {
-                vec![only]
+            let old = core.path_thresholds(core_id, only).ok_or(Errno::EINVAL)?;
+            let new = PathThresholds {
+                path_max_retrans: params.path_max_rxt.into(),
+                ..old
             };
-            for path in scope {
-                let old = core.path_thresholds(core_id, path).ok_or(Errno::EINVAL)?;
-                let new = PathThresholds {
-                    path_max_retrans: params.path_max_rxt.into(),
-                    ..old
-                };
-                core.set_path_thresholds(now, core_id, path, new)
-                    .map_err(operation)?;
-            }
+            core.set_path_thresholds(now, core_id, only, new)
+                .map_err(operation)?;
         }
         for path in &paths {
             if let Some(on) = heartbeat {
@@ -417,14 +402,12 @@ impl Sockets {
                 },
             }
         };
-        for association in target.associations.clone() {
-            let path = path.map(|path| path.id);
-            let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
+        let path = path.map(|path| path.id);
+        self.perform(&target, |core, core_id| {
             let old = core.path_thresholds(core_id, path).ok_or(Errno::EINVAL)?;
-            core.set_path_thresholds(now, core_id, path, changed(old))
-                .map_err(operation)?;
-            self.settle_association(association);
-        }
+            let changed = core.set_path_thresholds(now, core_id, path, changed(old));
+            changed.map_err(operation)
+        })?;
         if !target.future {
             return Ok(());
         }
@@ -586,19 +569,14 @@ impl Sockets {
         };
         let socket = self.table.open(id)?;
         let (target, path) = self.path_target(socket, given.assoc_id, given.address)?;
-        for association in target.associations.clone() {
-            let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
-            let all: Vec<PathId> = core.paths(core_id).map(|path| path.id).collect();
-            let only = path.map(|path| path.id);
-            for path in all
-                .into_iter()
-                .filter(|p| only.is_none_or(|only| only == *p))
-            {
+        let only = path.map(|path| path.id);
+        self.perform(&target, |core, core_id| {
+            for path in selected_paths(core, core_id, only) {
                 core.set_encapsulation(now, core_id, path, port)
                     .map_err(operation)?;
             }
-            self.settle_association(association);
-        }
+            Ok(())
+        })?;
         if target.future {
             self.table.open_mut(id)?.options.encapsulation = port;
         }
@@ -680,26 +658,27 @@ fn report_params(discovers_mtu: &mut bool, params: &PaddrParams) {
     }
 }
 
-/// Applies the parameters of all paths to future associations.
-fn apply_path_params(
-    config: &mut AssociationConfig,
-    params: &PaddrParams,
-    changes: &ParameterChanges,
-) {
+/// Returns the path that an option names, or all paths of an association.
+fn selected_paths(
+    core: &Endpoint,
+    core_id: carrick_proto::AssociationId,
+    only: Option<PathId>,
+) -> Vec<PathId> {
+    let all = core.paths(core_id).map(|path| path.id);
+    all.filter(|path| only.is_none_or(|only| only == *path))
+        .collect()
+}
+
+/// Applies the parameters of all paths that existing associations have for each path to future associations.
+fn apply_path_params(config: &mut AssociationConfig, params: &PaddrParams) {
     let flags = params.flags as i32;
     let paths = &mut config.paths;
-    paths.hb_interval = changes.hb_interval.unwrap_or(paths.hb_interval);
-    paths.dscp_v4 = changes.dscp_v4.unwrap_or(paths.dscp_v4);
-    paths.dscp_v6 = changes.dscp_v6.unwrap_or(paths.dscp_v6);
     if flags & (SPP_HB_ENABLE | SPP_HB_DISABLE) != 0 {
         paths.heartbeat = flags & SPP_HB_ENABLE != 0;
     }
     if params.path_max_rxt > 0 {
         paths.path_max_retrans = params.path_max_rxt.into();
     }
-    let timers = &mut config.timers;
-    timers.sack_delay = changes.sack_delay.unwrap_or(timers.sack_delay);
-    timers.sack_frequency = changes.sack_frequency.unwrap_or(timers.sack_frequency);
     if flags & SPP_PMTUD_DISABLE != 0 {
         config.mtu.path_mtu_discovery = None;
         if params.path_mtu > 0 {

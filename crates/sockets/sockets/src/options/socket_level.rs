@@ -75,10 +75,7 @@ impl Sockets {
     fn set_send_buffer(&mut self, now: Time, id: SocketId, size: usize) -> Result<(), Errno> {
         let target = everything(self.table.open(id)?);
         let changes = ParameterChanges::new().send_buffer(size);
-        self.change_parameters(now, id, &target, &changes, |config| {
-            config.buffers.send_buffer = size;
-            config.buffers.max_send_buffer = None;
-        })?;
+        self.change_parameters(now, id, &target, &changes)?;
         for association in self.table.open(id)?.full.clone() {
             let core = self.core_of(association);
             if core.is_some_and(|(core, core_id)| core.has_send_room(core_id)) {

@@ -32,12 +32,10 @@ impl Sockets {
             _ => return Err(Errno::EINVAL),
         };
         let target = self.target(self.table.open(id)?, value.assoc_id)?;
-        for association in target.associations {
-            let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
+        self.perform(&target, |core, core_id| {
             let changed = core.set_scheduler(now, core_id, scheduler);
-            changed.map_err(|_| Errno::EINVAL)?;
-            self.settle_association(association);
-        }
+            changed.map_err(|_| Errno::EINVAL)
+        })?;
         if !target.future {
             return Ok(());
         }
@@ -78,13 +76,10 @@ impl Sockets {
             return Err(Errno::EINVAL);
         }
         let stream = StreamId(value.stream_id);
-        for association in target.associations {
-            let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
+        self.perform(&target, |core, core_id| {
             let changed = core.set_stream_value(now, core_id, stream, value.value);
-            changed.map_err(|_| Errno::EINVAL)?;
-            self.settle_association(association);
-        }
-        Ok(())
+            changed.map_err(|_| Errno::EINVAL)
+        })
     }
 
     pub(super) fn get_scheduler_value(
@@ -127,9 +122,7 @@ impl Sockets {
             change_streams: has(SCTP_ENABLE_CHANGE_ASSOC_REQ),
         };
         let changes = ParameterChanges::new().grants(grants);
-        self.change_parameters(now, id, &target, &changes, |config| {
-            config.streams.grants = grants;
-        })
+        self.change_parameters(now, id, &target, &changes)
     }
 
     pub(super) fn get_enable_stream_reset(
