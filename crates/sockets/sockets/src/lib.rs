@@ -91,47 +91,23 @@ struct Readme;
 
 pub mod ancillary;
 mod associations;
-mod binding;
-mod close;
 mod config;
-mod defaults;
 mod errno;
-mod events;
-mod export;
+mod host;
 mod ids;
 pub mod linux;
-mod memory;
 mod notifications;
-mod one_to_many;
-mod one_to_one;
-mod options;
-mod overview;
 mod ports;
-mod readiness;
-mod receive;
-mod reports;
-mod send;
 mod settings;
-mod sockets;
-mod statistics;
-mod status;
-mod stop;
 mod table;
 
-pub use close::Closed;
 pub use config::{Config, PortObservers, ReservedPorts};
 pub use errno::Errno;
-pub use export::SocketsExport;
-pub use ids::{AssocId, SocketId};
-pub use overview::{
-    AssociationAddresses, AssociationSettings, OverviewKey, OverviewRow, OverviewSubject,
+pub use host::{
+    AbortedAssociation, AssociationAddresses, AssociationReport, AssociationSettings, Closed,
+    EventCounters, HostCounters, HostStatistics, OutgoingMessage, OverviewKey, OverviewRow,
+    OverviewSubject, PathCounts, Received, Sockets, SocketsExport, Status,
 };
-pub use receive::Received;
-pub use reports::{AssociationReport, EventCounters};
-pub use send::OutgoingMessage;
+pub use ids::{AssocId, SocketId};
 pub use settings::Timeout;
-pub use sockets::Sockets;
-pub use statistics::{HostCounters, HostStatistics, PathCounts};
-pub use status::Status;
-pub use stop::AbortedAssociation;
 pub use table::{Family, Readiness, ReadinessChange, Style};

@@ -9,8 +9,6 @@ use carrick_proto::{CloseReason, Endpoint, PathId, SourceKey, Time, portable_str
 
 use crate::ids::{PortId, SocketId};
 use crate::settings::{Options, SendDefaults};
-#[cfg(doc)]
-use crate::sockets::Sockets;
 
 /// An association. Fields on which the indexes of [`Associations`](super::Associations) depend change by its methods
 /// alone.
@@ -21,7 +19,7 @@ pub(crate) struct Association {
     /// `None` after its socket was closed.
     pub(super) socket: Option<SocketId>,
     pub(super) is_established: bool,
-    /// The caller waits for the end of the set-up ([`Sockets::watch_setup`]).
+    /// The caller waits for the end of the set-up ([`Sockets::watch_setup`](crate::Sockets::watch_setup)).
     pub(crate) is_setup_watched: bool,
     /// Reason of its end. It remains until its messages have been read.
     pub(super) ended: Option<CloseReason>,

@@ -1,5 +1,18 @@
 //! All sockets of a host, and the packets and timers below them.
 
+mod associations;
+mod calls;
+mod defaults;
+mod events;
+mod export;
+mod memory;
+mod options;
+mod overview;
+mod readiness;
+mod reports;
+mod statistics;
+mod status;
+
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,28 +29,39 @@ use crate::errno::Errno;
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux;
 use crate::ports::Ports;
-use crate::reports::Reports;
 use crate::settings::Options;
-use crate::statistics::HostCounters;
 use crate::table::{Family, Socket, SocketState, SocketTable, Style};
+use reports::Reports;
+
+pub use calls::close::Closed;
+pub use calls::receive::Received;
+pub use calls::send::OutgoingMessage;
+pub use calls::stop::AbortedAssociation;
+pub use export::SocketsExport;
+pub use overview::{
+    AssociationAddresses, AssociationSettings, OverviewKey, OverviewRow, OverviewSubject,
+};
+pub use reports::{AssociationReport, EventCounters};
+pub use statistics::{HostCounters, HostStatistics, PathCounts};
+pub use status::Status;
 
 /// Sockets of a host. The crate's documentation has the order of calls.
 #[derive(Debug)]
 pub struct Sockets {
-    pub(crate) config: Config,
-    pub(crate) random: ChaCha12Rng,
+    config: Config,
+    random: ChaCha12Rng,
     /// Time of the last call that had one.
-    pub(crate) now: Time,
-    pub(crate) table: SocketTable,
-    pub(crate) associations: Associations,
-    pub(crate) ports: Ports,
+    now: Time,
+    table: SocketTable,
+    associations: Associations,
+    ports: Ports,
     /// Endpoint that answers packets to ports without a socket.
-    pub(crate) stray: Endpoint,
+    stray: Endpoint,
     /// Counters of the endpoints that have been removed, and those of the host.
-    pub(crate) removed: HostCounters,
+    removed: HostCounters,
     /// Results of set-ups that a caller waits for, at most one of each association.
-    pub(crate) setups: SetupResults,
-    pub(crate) reports: Reports,
+    setups: SetupResults,
+    reports: Reports,
 }
 
 /// Results of set-ups, in their order.
@@ -136,36 +160,6 @@ impl Sockets {
         Ok(paths
             .map(|path| socket.present(SocketAddr::new(path.remote, number)))
             .collect())
-    }
-
-    /// Returns the association that an identifier means on a socket: the only one of a one-to-one or
-    /// branched-off socket, whatever the identifier.
-    pub(crate) fn association_of(&self, socket: &Socket, id: i32) -> Option<AssocId> {
-        let id = match socket.only_association() {
-            Some(only) => only,
-            None if socket.is_one_to_one() => return None,
-            None => AssocId(id),
-        };
-        let known = socket.associations.contains(&id);
-        (known && self.associations.is_open(id)).then_some(id)
-    }
-
-    /// Returns the endpoint and the core's identifier of an association.
-    pub(crate) fn core_of(
-        &mut self,
-        id: AssocId,
-    ) -> Option<(&mut Endpoint, carrick_proto::AssociationId)> {
-        let (port, core_id) = self.associations.get(id)?.core();
-        Some((self.ports.core_mut(port)?, core_id))
-    }
-
-    /// Returns the endpoint and the core's identifier of an association for reading.
-    pub(crate) fn core_ref(
-        &self,
-        id: AssocId,
-    ) -> Option<(&Endpoint, carrick_proto::AssociationId)> {
-        let (port, core_id) = self.associations.get(id)?.core();
-        Some((self.ports.get(port)?.core(), core_id))
     }
 
     /// Returns whether a socket has the SCTP port to which a packet came. Others get the ABORT of RFC 9260,

@@ -7,10 +7,9 @@ use carrick_proto::{Endpoint, EndpointConfig, Time};
 use rand_core::Rng;
 
 use crate::errno::Errno;
+use crate::host::{HostCounters, Sockets};
 use crate::ids::{PortId, SocketId};
 use crate::ports::{Scope, is_link_local, is_loopback_v4};
-use crate::sockets::Sockets;
-use crate::statistics::HostCounters;
 use crate::table::Socket;
 
 impl Sockets {

@@ -2,9 +2,9 @@
 
 use carrick_proto::SourceKey;
 
+use super::Sockets;
 use crate::errno::Errno;
 use crate::ids::{AssocId, PortId, SocketId};
-use crate::sockets::Sockets;
 
 impl Sockets {
     /// Sets the owner of a socket, such as a user, whose sockets together have limits

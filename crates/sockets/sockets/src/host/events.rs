@@ -9,6 +9,7 @@ use carrick_proto::{
     SendFailure, StateName, Time, Tsn,
 };
 
+use super::Sockets;
 use crate::errno::Errno;
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux::{
@@ -18,7 +19,6 @@ use crate::linux::{
     SCTP_RESTART, SCTP_SHUTDOWN_COMP,
 };
 use crate::notifications::{self, is_subscribed};
-use crate::sockets::Sockets;
 use crate::table::{DataItem, Readiness, SocketState};
 
 /// Cause code of an abort by the user (RFC 9260, section 3.3.10.12).

@@ -7,6 +7,7 @@ use carrick_proto::Time;
 
 use crate::ancillary::{ControlMessage, write_control};
 use crate::errno::Errno;
+use crate::host::Sockets;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::{
     Layout, MSG_DONTWAIT, MSG_EOR, MSG_NOTIFICATION, MSG_PEEK, NxtInfo, RcvInfo,
@@ -14,7 +15,6 @@ use crate::linux::{
     SndRcvInfo,
 };
 use crate::notifications::subscription;
-use crate::sockets::Sockets;
 use crate::table::{DataItem, ReceiveContent, ReceiveEntry, SocketState};
 
 /// `MSG_CTRUNC` of `sys/socket.h`

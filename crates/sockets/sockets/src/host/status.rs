@@ -2,11 +2,11 @@
 
 use carrick_proto::StateName;
 
+use super::Sockets;
 use crate::errno::Errno;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::{SCTP_ASSOC_CHANGE, SCTP_DATA_IO_EVENT};
 use crate::notifications::subscription;
-use crate::sockets::Sockets;
 use crate::table::{Family, SocketState, Style};
 
 /// Status of a socket.

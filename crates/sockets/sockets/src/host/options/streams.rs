@@ -7,9 +7,9 @@ use carrick_proto::{
 };
 
 use crate::errno::Errno;
+use crate::host::Sockets;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
-use crate::sockets::Sockets;
 use crate::table::Socket;
 
 use super::read_int;

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use carrick_proto::Time;
 
+use crate::host::Sockets;
 use crate::ids::{AssocId, SocketId};
-use crate::sockets::Sockets;
 
 impl Sockets {
     /// Starts the graceful shutdown of all associations of a socket, those in its accept queue included.

@@ -9,10 +9,10 @@ use carrick_proto::{
 };
 
 use crate::errno::Errno;
+use crate::host::Sockets;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
 use crate::settings::SCTP_PF_EXPOSE_ENABLE;
-use crate::sockets::Sockets;
 use crate::table::Socket;
 
 use super::OptionScope;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use carrick_proto::{AssociationConfig, ParameterChanges, Time};
 
 use crate::errno::Errno;
+use crate::host::Sockets;
 use crate::ids::SocketId;
 use crate::linux::*;
-use crate::sockets::Sockets;
 use crate::table::Socket;
 
 use super::{asked_value, everything, flag, int_or_value, int_or_value_for, read_int};

@@ -6,9 +6,9 @@ use carrick_proto::{
 };
 
 use crate::errno::Errno;
+use crate::host::Sockets;
 use crate::ids::SocketId;
 use crate::linux::*;
-use crate::sockets::Sockets;
 use crate::table::Socket;
 
 impl Sockets {

@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use carrick_proto::{CloseReason, Event, EventReport, PathStats, ReportKind, portable_struct};
 
+use super::Sockets;
 use crate::ids::AssocId;
-use crate::sockets::Sockets;
 
 /// Reports that wait for the log.
 const MAX_REPORTS: usize = 1024;

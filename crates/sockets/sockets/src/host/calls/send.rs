@@ -8,13 +8,13 @@ use carrick_proto::{ChunkType, PathId, Ppid, Reliability, SendError, SendOptions
 
 use crate::ancillary::SendAttributes;
 use crate::errno::Errno;
+use crate::host::Sockets;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::{
     SCTP_ABORT, SCTP_ADDR_OVER, SCTP_EOF, SCTP_PR_SCTP_MASK, SCTP_PR_SCTP_PRIO, SCTP_PR_SCTP_RTX,
     SCTP_SACK_IMMEDIATELY, SCTP_SENDALL, SCTP_UNORDERED,
 };
 use crate::settings::SendDefaults;
-use crate::sockets::Sockets;
 use crate::table::SocketState;
 
 /// Message for [`Sockets::sendmsg`]: the parts of `struct msghdr`.

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use carrick_proto::{PathStats, StateName};
 
 use crate::errno::Errno;
+use crate::host::Sockets;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
-use crate::sockets::Sockets;
 use crate::table::Socket;
 
 use super::{int, read_int};

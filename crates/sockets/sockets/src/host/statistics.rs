@@ -7,8 +7,8 @@ use carrick_proto::{
     AssociationCounters, Endpoint, EndpointStats, PathStatus, StateName, portable_struct,
 };
 
-use crate::reports::EventCounters;
-use crate::sockets::Sockets;
+use super::Sockets;
+use super::reports::EventCounters;
 
 /// Counters of the host. None of them decreases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -3,9 +3,9 @@
 
 use super::flag;
 use crate::errno::Errno;
+use crate::host::Sockets;
 use crate::ids::SocketId;
 use crate::linux::*;
-use crate::sockets::Sockets;
 use crate::table::Socket;
 
 impl Sockets {

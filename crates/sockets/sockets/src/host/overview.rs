@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use carrick_proto::{AssociationStats, PathStats};
 
+use super::Sockets;
 use crate::ids::{AssocId, PortId, SocketId};
-use crate::sockets::Sockets;
 use crate::table::{SocketState, Style};
 
 /// Place of a row in [`Sockets::overview`].

@@ -2,8 +2,8 @@
 
 use carrick_proto::{AssociationConfig, ConfigError};
 
+use super::Sockets;
 use crate::settings::Options;
-use crate::sockets::Sockets;
 use crate::table::Socket;
 
 /// Replaces the fields that have the old default.

@@ -10,13 +10,13 @@ use std::fmt;
 use carrick_proto::export::{ExportReader, ExportWriter, Format, Portable};
 use carrick_proto::{ExportError, ImportError, Time};
 
+use super::reports::Reports;
+use super::{SetupResults, Sockets};
 use crate::associations::{Association, Associations};
 use crate::config::Config;
 use crate::errno::Errno;
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::ports::{Port, Ports, import_config, read_endpoint, write_endpoint};
-use crate::reports::Reports;
-use crate::sockets::{SetupResults, Sockets};
 use crate::table::{Socket, SocketTable};
 
 /// Format of the sockets. Its version changes with every change of the state, also within a release of the crate.

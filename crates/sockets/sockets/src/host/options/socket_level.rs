@@ -6,10 +6,10 @@ use std::time::Duration;
 use carrick_proto::{ParameterChanges, Time};
 
 use crate::errno::Errno;
+use crate::host::Sockets;
 use crate::ids::SocketId;
 use crate::linux::*;
 use crate::settings::Timeout;
-use crate::sockets::Sockets;
 use crate::table::{Family, SocketState, Style};
 
 use super::{everything, flag, read_int};

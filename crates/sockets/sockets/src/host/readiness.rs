@@ -1,8 +1,8 @@
 //! Readiness of sockets, and its changes for edge-triggered polling (`poll`, `epoll`).
 
+use super::Sockets;
 use crate::errno::Errno;
 use crate::ids::SocketId;
-use crate::sockets::Sockets;
 use crate::table::{Readiness, ReadinessChange, Socket};
 
 impl Sockets {

@@ -4,8 +4,8 @@
 use carrick_proto::Time;
 
 use crate::errno::Errno;
-use crate::ids::{AssocId, SocketId};
-use crate::sockets::Sockets;
+use crate::host::Sockets;
+use crate::ids::SocketId;
 use crate::table::{Readiness, Socket, SocketState};
 
 impl Sockets {
@@ -45,26 +45,5 @@ impl Sockets {
         self.table.raise_all(branched_id);
         self.table.raise(id, Readiness::WRITABLE);
         Ok(branched_id)
-    }
-
-    /// Starts the observation of an association for `SCTP_AUTOCLOSE`.
-    pub(crate) fn watch_idle(&mut self, id: AssocId) {
-        let socket = self.associations.get(id).and_then(|a| a.socket());
-        let socket = socket.and_then(|id| self.table.get(id));
-        // RFC 6458, section 8.1.8: one-to-many sockets only.
-        if socket.is_some_and(|s| !s.is_one_to_one() && !s.is_peeled_off) {
-            self.associations.watch_idle(id);
-        }
-    }
-
-    /// Shuts down associations that have been idle for long enough.
-    pub(crate) fn close_idle(&mut self, now: Time) {
-        while let Some(id) = self.associations.next_idle_check(now) {
-            match self.associations.get(id).and_then(|a| a.idle_limit()) {
-                Some(limit) if limit > now => self.watch_idle(id),
-                Some(_) => self.shut_down_association(now, id),
-                None => {}
-            }
-        }
     }
 }

@@ -1,11 +1,11 @@
 //! Defaults of sent messages, and what the user reads besides messages (RFC 6458, sections 6.2 and 8.1).
 
 use crate::errno::Errno;
+use crate::host::Sockets;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
 use crate::notifications::{KINDS, sender_dry, subscription};
 use crate::settings::SendDefaults;
-use crate::sockets::Sockets;
 use crate::table::Socket;
 
 /// Place of `SCTP_SENDER_DRY_EVENT` in `struct sctp_event_subscribe`.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use carrick_proto::Time;
 
 use crate::errno::Errno;
+use crate::host::Sockets;
 use crate::ids::{AssocId, SocketId};
-use crate::sockets::Sockets;
 
 /// End of the associations of a closed socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,21 +113,5 @@ impl Sockets {
         if let Some((core, core_id)) = self.core_of(id) {
             while core.receive(core_id).is_some() {}
         }
-    }
-
-    /// Removes an association, also from its socket and its port.
-    pub(crate) fn remove_association(&mut self, id: AssocId) {
-        self.end_setup(id, Err(Errno::ECONNREFUSED));
-        if let Some(association) = self.associations.get(id) {
-            self.count_buffers(association.core().0);
-        }
-        let Some(association) = self.associations.remove(id) else {
-            return;
-        };
-        if let Some(socket) = association.socket().and_then(|id| self.table.get_mut(id)) {
-            socket.associations.remove(&id);
-            socket.full.remove(&id);
-        }
-        self.ports.remove_association(association.core().0);
     }
 }

@@ -1,0 +1,184 @@
+//! `listen` and `accept` (RFC 6458, sections 3.1.3, 4.1.3 and 4.1.4), and associations that peers initiate.
+
+use std::net::{IpAddr, SocketAddr};
+
+use carrick_proto::SourceKey;
+
+use crate::errno::Errno;
+use crate::host::Sockets;
+use crate::ids::{PortId, SocketId};
+use crate::ports::Port;
+use crate::table::{Socket, SocketState};
+
+/// Associations of one source that an accept queue has place for beside other sources, whatever the backlog.
+const SOURCE_PLACES: usize = 16;
+
+impl Sockets {
+    /// Accepts associations of peers: `listen` (RFC 6458, sections 3.1.3 and 4.1.3). The accept queue of a
+    /// one-to-one socket holds at most one association more than `backlog`, as on Linux, which is limited
+    /// to [`Config::max_backlog`](crate::Config::max_backlog); INITs beyond are refused with ABORT. While three quarters are taken and several
+    /// sources have associations there, so are those of a source beyond its share
+    /// ([`Config::backlog_per_source`](crate::Config::backlog_per_source)). 0 refuses associations again.
+    ///
+    /// # Errors
+    /// - `EINVAL`: the one-to-one socket has or had an association; the socket was branched off; the
+    ///   backlog is 0 and the socket does not listen.
+    /// - `EADDRINUSE`: another socket listens on the port, and one of them has not `SO_REUSEPORT`.
+    /// - `EADDRNOTAVAIL`: no ephemeral port is free.
+    pub fn listen(&mut self, id: SocketId, backlog: i32) -> Result<(), Errno> {
+        let socket = self.table.open(id)?;
+        if socket.is_peeled_off
+            || !matches!(socket.state, SocketState::Open | SocketState::Listening)
+        {
+            return Err(Errno::EINVAL);
+        }
+        let stops = backlog == 0;
+        if stops && socket.state != SocketState::Listening {
+            return Err(Errno::EINVAL);
+        }
+        let port = self.bind_if_unbound(id)?;
+        let socket = self.table.open(id)?;
+        let users = self.ports.get(port).into_iter().flat_map(Port::sockets);
+        let others = users.filter(|other| *other != id);
+        let mut others = others.filter_map(|other| self.table.get(other));
+        let conflicts = |other: &Socket| {
+            let shares = other.options.shares_port() && socket.options.shares_port();
+            other.state == SocketState::Listening && !shares
+        };
+        if !stops && others.any(conflicts) {
+            return Err(Errno::EADDRINUSE);
+        }
+        let limit = self.config.max_backlog.max(1);
+        let socket = self.table.open_mut(id)?;
+        socket.backlog = usize::try_from(backlog).unwrap_or(limit).min(limit);
+        socket.state = if stops {
+            SocketState::Open
+        } else {
+            SocketState::Listening
+        };
+        self.update_listening(port);
+        Ok(())
+    }
+
+    /// Returns the socket of the first association in the accept queue: `accept` (RFC 6458, section
+    /// 4.1.4). It has the options and subscriptions of the listening socket.
+    ///
+    /// # Errors
+    /// - `EAGAIN`: the queue is empty.
+    /// - `EINVAL`: the socket does not listen.
+    /// - `EOPNOTSUPP`: a one-to-many socket.
+    pub fn accept(&mut self, id: SocketId) -> Result<(SocketId, SocketAddr), Errno> {
+        let socket = self.table.open_mut(id)?;
+        if !socket.is_one_to_one() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if socket.state != SocketState::Listening {
+            return Err(Errno::EINVAL);
+        }
+        let port = socket.port;
+        let accepted = self.table.accept(id).ok_or(Errno::EAGAIN)?;
+        if let Some(port) = port {
+            self.update_listening(port);
+        }
+        let child = self.table.open(accepted)?;
+        let peer = child.peer.map(|peer| child.present(peer));
+        self.fill(accepted);
+        self.table.raise_all(accepted);
+        Ok((accepted, peer.ok_or(Errno::ECONNABORTED)?))
+    }
+
+    /// Updates whether the endpoint of a port accepts associations, and with which parameters: those of a
+    /// listening socket.
+    pub(crate) fn update_listening(&mut self, id: PortId) {
+        let sockets = self.ports.get(id).into_iter().flat_map(Port::sockets);
+        let sockets = sockets.filter_map(|id| self.table.get(id));
+        let mut listening = sockets.filter(|socket| socket.state == SocketState::Listening);
+        let accepts = listening.clone().any(|socket| socket.may_accept());
+        let config = listening.next().map(|first| first.options.config.clone());
+        if let Some(core) = self.ports.core_mut(id) {
+            if let Some(config) = config {
+                // Options are checked when they are set.
+                let _ = core.set_default_config(config);
+            }
+            core.set_accepting(accepts);
+        }
+    }
+
+    /// Finds the socket of an association that a peer has initiated; creates it for a one-to-one socket.
+    /// `None` if no socket has room for it.
+    pub(crate) fn admit(
+        &mut self,
+        port_id: PortId,
+        (ip, number): (IpAddr, u16),
+        source: SourceKey,
+    ) -> Option<SocketId> {
+        if self.associations.of_source(source).associations >= self.config.per_source() {
+            return None;
+        }
+        let port = self.ports.get(port_id)?;
+        let may_accept = |id: &SocketId| {
+            let socket = self.table.get(*id);
+            socket.is_some_and(|s| s.state == SocketState::Listening && s.may_accept())
+        };
+        let listening: Vec<SocketId> = port.sockets().filter(may_accept).collect();
+        // Sockets that share the port get the associations of different peers.
+        let spread = usize::from(number) + peer_number(ip);
+        let id = *listening.get(spread % listening.len().max(1))?;
+        let listener = self.table.get(id)?;
+        if !self.has_association_room(listener.owner) {
+            return None;
+        }
+        if !listener.is_one_to_one() {
+            return Some(id);
+        }
+        if !self.has_place(listener, source) {
+            return None;
+        }
+        let mut child = Socket::new(listener.style, listener.family, listener.options.clone());
+        child.port = Some(port_id);
+        child.state = SocketState::Established;
+        child.owner = listener.owner;
+        child.source = Some(source);
+        child.peer = Some(SocketAddr::new(ip, number));
+        let child = self.table.enqueue(id, child, self.config.max_sockets);
+        let child = child.ok()?;
+        self.ports.join(port_id, child);
+        Some(child)
+    }
+
+    /// Returns whether the accept queue of a socket has a place for another association from a source. A source alone
+    /// may fill it; of the last quarter, sources that compete have no more than their shares.
+    fn has_place(&self, listener: &Socket, source: SourceKey) -> bool {
+        let queue = listener.unaccepted();
+        if queue.len() < listener.backlog - listener.backlog / 4 {
+            return true;
+        }
+        let is_from = |child: &&SocketId| {
+            let child = self.table.get(**child);
+            child.is_some_and(|child| child.source == Some(source))
+        };
+        let taken = queue.iter().filter(is_from).count();
+        let quarter = (listener.backlog / 4).max(SOURCE_PLACES);
+        taken == queue.len() || taken < self.config.backlog_per_source.unwrap_or(quarter)
+    }
+}
+
+impl Socket {
+    /// Returns whether a listening socket has room for another association.
+    fn may_accept(&self) -> bool {
+        if self.is_one_to_one() {
+            self.unaccepted().len() <= self.backlog
+        } else {
+            self.queue.accepts_notifications()
+        }
+    }
+}
+
+/// Returns a number that depends on a peer's address.
+fn peer_number(ip: IpAddr) -> usize {
+    let sum = |octets: &[u8]| octets.iter().map(|octet| usize::from(*octet)).sum();
+    match ip {
+        IpAddr::V4(v4) => sum(&v4.octets()),
+        IpAddr::V6(v6) => sum(&v6.octets()),
+    }
+}
