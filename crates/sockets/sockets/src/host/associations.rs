@@ -118,7 +118,7 @@ impl Sockets {
         while let Some(id) = self.associations.next_idle_check(now) {
             match self.associations.get(id).and_then(|a| a.idle_limit()) {
                 Some(limit) if limit > now => self.watch_idle(id),
-                Some(_) => self.shut_down_association(now, id),
+                Some(_) => self.shut_down_association(id),
                 None => {}
             }
         }

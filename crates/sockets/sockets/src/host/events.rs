@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use carrick_proto::{
     AddressEvent, AuthenticationEvent, CloseReason, Event, Message, MessagePart, PathId,
-    SendFailure, StateName, Time, Tsn,
+    SendFailure, StateName, Tsn,
 };
 
 use super::Sockets;
@@ -26,7 +26,7 @@ const USER_INITIATED_ABORT: u16 = 12;
 
 impl Sockets {
     /// Takes all events of an endpoint.
-    pub(crate) fn dispatch(&mut self, now: Time, port: PortId) {
+    pub(crate) fn dispatch(&mut self, port: PortId) {
         // Unsent messages of associations whose end is reported next.
         let mut unsent: BTreeMap<AssocId, Vec<SendFailure>> = BTreeMap::new();
         while let Some((core, event)) = self.ports.core_mut(port).and_then(|c| c.poll_event()) {
@@ -34,7 +34,7 @@ impl Sockets {
             let id = match (self.associations.in_core(port, core), &event) {
                 (Some(id), _) => id,
                 (None, Event::Established { accepted: true, .. }) => {
-                    let Some(id) = self.on_incoming(now, port, core) else {
+                    let Some(id) = self.on_incoming(port, core) else {
                         continue;
                     };
                     id
@@ -50,7 +50,7 @@ impl Sockets {
                     let unsent = unsent.remove(&id).unwrap_or_default();
                     self.on_closed(id, &reason, &unsent);
                 }
-                event => self.on_event(now, id, event),
+                event => self.on_event(id, event),
             }
         }
         self.count_buffers(port);
@@ -58,12 +58,8 @@ impl Sockets {
     }
 
     /// Adds an association that a peer has initiated, or aborts it if no socket has room for it.
-    fn on_incoming(
-        &mut self,
-        now: Time,
-        port: PortId,
-        core: carrick_proto::AssociationId,
-    ) -> Option<AssocId> {
+    fn on_incoming(&mut self, port: PortId, core: carrick_proto::AssociationId) -> Option<AssocId> {
+        let now = self.now;
         let endpoint = self.ports.get(port)?.core();
         let number = endpoint.peer_port(core)?;
         let primary = endpoint.association_stats(core).and_then(|s| s.current);
@@ -85,21 +81,22 @@ impl Sockets {
         Some(id)
     }
 
-    fn on_event(&mut self, now: Time, id: AssocId, event: Event) {
+    fn on_event(&mut self, id: AssocId, event: Event) {
         match event {
             Event::Established {
                 outbound_streams,
                 inbound_streams,
                 ..
-            } => self.on_established(now, id, (outbound_streams, inbound_streams)),
-            Event::MessageReceived => self.on_messages(now, id),
+            } => self.on_established(id, (outbound_streams, inbound_streams)),
+            Event::MessageReceived => self.on_messages(id),
             Event::SendBufferFree => self.on_send_room(id),
             Event::PeerShutdown => self.on_peer_shutdown(id),
             event => self.notify_of(id, event),
         }
     }
 
-    fn on_established(&mut self, now: Time, id: AssocId, streams: (u16, u16)) {
+    fn on_established(&mut self, id: AssocId, streams: (u16, u16)) {
+        let now = self.now;
         let stats = self
             .core_ref(id)
             .and_then(|(core, core_id)| core.association_stats(core_id));
@@ -151,7 +148,8 @@ impl Sockets {
         association.peer.set_ip(path.remote);
     }
 
-    fn on_messages(&mut self, now: Time, id: AssocId) {
+    fn on_messages(&mut self, id: AssocId) {
+        let now = self.now;
         let Some(association) = self.associations.get_mut(id) else {
             return;
         };

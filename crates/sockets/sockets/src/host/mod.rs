@@ -286,7 +286,7 @@ impl Sockets {
         self.now = now;
         while let Some(id) = self.ports.first_ready() {
             let transmit = self.ports.poll_transmit(now, buf);
-            self.dispatch(now, id);
+            self.dispatch(id);
             if transmit.is_some() {
                 return transmit;
             }
@@ -298,7 +298,7 @@ impl Sockets {
     /// Takes the events of an endpoint after an input, and queues it for output.
     pub(crate) fn settle(&mut self, id: PortId) {
         self.ports.set_ready(id);
-        self.dispatch(self.now, id);
+        self.dispatch(id);
     }
 
     /// Queues an association's endpoint for output and takes its events.

@@ -30,8 +30,9 @@ impl Sockets {
     /// `EBADF`
     pub fn close(&mut self, now: Time, id: SocketId) -> Result<Closed, Errno> {
         let linger = self.table.open(id)?.options.linger;
+        self.now = now;
         let aborts = linger == Some(0);
-        if !self.end_socket(now, id, aborts) {
+        if !self.end_socket(id, aborts) {
             return Ok(Closed::Done);
         }
         Ok(match linger {
@@ -46,7 +47,8 @@ impl Sockets {
     /// `EBADF`
     pub fn abort(&mut self, now: Time, id: SocketId) -> Result<(), Errno> {
         self.table.open(id)?;
-        self.end_socket(now, id, true);
+        self.now = now;
+        self.end_socket(id, true);
         Ok(())
     }
 
@@ -70,18 +72,17 @@ impl Sockets {
     }
 
     /// Removes a socket. Returns whether associations remain.
-    fn end_socket(&mut self, now: Time, id: SocketId, aborts: bool) -> bool {
-        self.now = now;
+    fn end_socket(&mut self, id: SocketId, aborts: bool) -> bool {
         let Some(socket) = self.table.remove(id) else {
             return false;
         };
         let mut remains = false;
         for child in socket.unaccepted() {
-            remains |= self.end_socket(now, *child, aborts);
+            remains |= self.end_socket(*child, aborts);
         }
         for association in socket.associations.iter().copied() {
             let unread = socket.queue.has_data_of(association);
-            self.leave_association(now, association, aborts || unread);
+            self.leave_association(association, aborts || unread);
             remains |= self.associations.is_closing(association);
         }
         self.leave_port(id, &socket);
@@ -89,7 +90,8 @@ impl Sockets {
     }
 
     /// Ends an association whose socket is closed.
-    fn leave_association(&mut self, now: Time, id: AssocId, aborts: bool) {
+    fn leave_association(&mut self, id: AssocId, aborts: bool) {
+        let now = self.now;
         self.associations.leave_socket(id);
         if !self.associations.is_open(id) {
             self.drop_unread(id);

@@ -41,7 +41,8 @@ impl Sockets {
         id: SocketId,
         peers: &[SocketAddr],
     ) -> Result<AssocId, Errno> {
-        self.associate(now, id, peers, None)
+        self.now = now;
+        self.associate(id, peers, None)
     }
 
     /// Requests the result of the set-up of an association, for a caller that blocks until its end:
@@ -76,12 +77,10 @@ impl Sockets {
     /// 4. Start the association in the core; a one-to-one socket is connecting.
     pub(crate) fn associate(
         &mut self,
-        now: Time,
         id: SocketId,
         peers: &[SocketAddr],
         init: Option<InitMsg>,
     ) -> Result<AssocId, Errno> {
-        self.now = now;
         let socket = self.table.open(id)?;
         match socket.state {
             SocketState::Established | SocketState::Ended => return Err(Errno::EISCONN),
@@ -134,7 +133,7 @@ impl Sockets {
         if addresses.iter().enumerate().any(is_repeated) {
             return Err(Errno::EADDRNOTAVAIL);
         }
-        let core = self.start(port, now, &core_peers, number, config)?;
+        let core = self.start(port, &core_peers, number, config)?;
         let association = self.insert_association(port, core, id, peer);
         let association = association.ok_or(Errno::EBADF)?;
         let socket = self.table.open_mut(id)?;
@@ -150,13 +149,12 @@ impl Sockets {
     fn start(
         &mut self,
         port: PortId,
-        now: Time,
         peers: &[PeerAddress],
         number: u16,
         config: AssociationConfig,
     ) -> Result<carrick_proto::AssociationId, Errno> {
         let core = self.ports.core_mut(port).ok_or(Errno::EINVAL)?;
-        let started = core.associate(now, peers, number, Arc::new(config));
+        let started = core.associate(self.now, peers, number, Arc::new(config));
         started.map_err(|error| match error {
             ConnectError::NoAddress
             | ConnectError::InvalidPort

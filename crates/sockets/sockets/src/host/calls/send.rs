@@ -66,7 +66,7 @@ impl Sockets {
         message: &OutgoingMessage<'_>,
     ) -> Result<usize, Errno> {
         self.now = now;
-        let mut result = self.send_checked(now, id, message);
+        let mut result = self.send_checked(id, message);
         let socket = self.table.open(id)?;
         if result == Err(Errno::ESHUTDOWN) && (socket.is_one_to_one() || socket.is_peeled_off) {
             result = Err(Errno::EPIPE);
@@ -82,7 +82,6 @@ impl Sockets {
 
     fn send_checked(
         &mut self,
-        now: Time,
         id: SocketId,
         message: &OutgoingMessage<'_>,
     ) -> Result<usize, Errno> {
@@ -107,7 +106,7 @@ impl Sockets {
             return Err(Errno::EINVAL);
         }
         if flags & SCTP_SENDALL != 0 && !socket.is_one_to_one() && !socket.is_peeled_off {
-            return self.send_to_all(now, id, message, &given);
+            return self.send_to_all(id, message, &given);
         }
         let assoc_id = given.info.map_or(0, |info| info.assoc_id);
         if let Some(address) = message.address {
@@ -118,7 +117,7 @@ impl Sockets {
                 return Err(Errno::EADDRNOTAVAIL);
             }
             if existing.is_none() {
-                return self.send_to_new(now, id, address, message, &given);
+                return self.send_to_new(id, address, message, &given);
             }
         }
         let association = match message.address {
@@ -130,13 +129,12 @@ impl Sockets {
             _ => self.association_of(socket, assoc_id),
         };
         let association = association.ok_or(Errno::EPIPE)?;
-        self.send_to(now, association, message, &given)
+        self.send_to(association, message, &given)
     }
 
     /// Sends to all established associations of a one-to-many socket (`SCTP_SENDALL`).
     fn send_to_all(
         &mut self,
-        now: Time,
         id: SocketId,
         message: &OutgoingMessage<'_>,
         given: &SendAttributes,
@@ -151,7 +149,7 @@ impl Sockets {
         for association in all {
             let known = self.associations.get(association);
             if known.is_some_and(|a| a.is_established() && a.is_open()) {
-                sent = self.send_to(now, association, message, &given)?;
+                sent = self.send_to(association, message, &given)?;
             }
         }
         Ok(sent)
@@ -160,7 +158,6 @@ impl Sockets {
     /// Sets up an association for its first message (RFC 6458, section 3.1).
     fn send_to_new(
         &mut self,
-        now: Time,
         id: SocketId,
         address: SocketAddr,
         message: &OutgoingMessage<'_>,
@@ -177,16 +174,17 @@ impl Sockets {
         let mut peers = vec![address];
         let further = given.destinations.iter();
         peers.extend(further.map(|ip| SocketAddr::new(*ip, address.port())));
-        let association = self.associate(now, id, &peers, given.init)?;
-        let result = self.send_to(now, association, message, given);
+        let association = self.associate(id, &peers, given.init)?;
+        let result = self.send_to(association, message, given);
         if result.is_err() {
-            self.cancel(now, id, association);
+            self.cancel(id, association);
         }
         result
     }
 
     /// Drops an association whose set-up has just started, without notifications.
-    fn cancel(&mut self, now: Time, id: SocketId, association: AssocId) {
+    fn cancel(&mut self, id: SocketId, association: AssocId) {
+        let now = self.now;
         if let Some((core, core_id)) = self.core_of(association) {
             // It is being set up, so there is one to abort.
             let _ = core.abort(now, core_id, b"");
@@ -205,14 +203,14 @@ impl Sockets {
 
     fn send_to(
         &mut self,
-        now: Time,
         id: AssocId,
         message: &OutgoingMessage<'_>,
         given: &SendAttributes,
     ) -> Result<usize, Errno> {
+        let now = self.now;
         let flags = given.info.map_or(0, |info| i32::from(info.flags));
         if flags & SCTP_EOF != 0 {
-            self.shut_down_association(now, id);
+            self.shut_down_association(id);
             return Ok(0);
         }
         if flags & SCTP_ABORT != 0 {

@@ -39,7 +39,7 @@ impl Sockets {
         if how != SHUT_RD && socket.is_one_to_one() {
             socket.write_closed = true;
             if let Some(association) = socket.only_association() {
-                self.shut_down_association(now, association);
+                self.shut_down_association(association);
             }
         }
         self.table.raise(id, edges);
@@ -47,7 +47,8 @@ impl Sockets {
     }
 
     /// Starts the graceful shutdown of an association.
-    pub(crate) fn shut_down_association(&mut self, now: Time, id: AssocId) {
+    pub(crate) fn shut_down_association(&mut self, id: AssocId) {
+        let now = self.now;
         if let Some((core, core_id)) = self.core_of(id) {
             // An association that has ended is shut down already.
             let _ = core.shutdown(now, core_id);

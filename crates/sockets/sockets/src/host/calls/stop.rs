@@ -21,7 +21,7 @@ impl Sockets {
         let associations = sockets.flat_map(|socket| socket.associations.iter().copied());
         let ids: Vec<AssocId> = associations.collect();
         for id in ids {
-            self.shut_down_association(now, id);
+            self.shut_down_association(id);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use carrick_proto::{
-    AuthenticationConfig, ChunkType, Extensions, HmacId, KeyError, SharedKey, SharedKeyId, Time,
+    AuthenticationConfig, ChunkType, Extensions, HmacId, KeyError, SharedKey, SharedKeyId,
 };
 
 use crate::errno::Errno;
@@ -150,12 +150,8 @@ impl Sockets {
 
     /// `SCTP_AUTH_KEY` (RFC 6458, section 8.3.3). A key length of 0 means the rest of the option, which
     /// must not be empty.
-    pub(super) fn set_auth_key(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn set_auth_key(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+        let now = self.now;
         let header = AuthKey::read(value)?;
         let rest = &value[AuthKey::SIZE..];
         if rest.is_empty() {
@@ -188,11 +184,11 @@ impl Sockets {
     /// 8.1.18, 8.3.4 and 8.3.5)
     pub(super) fn change_key(
         &mut self,
-        now: Time,
         id: SocketId,
         name: i32,
         value: &[u8],
     ) -> Result<(), Errno> {
+        let now = self.now;
         let given = AuthKeyId::decode(value)?;
         let key = SharedKeyId(given.key_number);
         let target = self.target(self.table.open(id)?, given.assoc_id)?;

@@ -56,13 +56,13 @@ impl Sockets {
         self.table.open(id)?;
         let done = match (level, name) {
             (SOL_SOCKET | IPPROTO_IP | IPPROTO_IPV6, _) => {
-                self.set_socket_level(now, id, (level, name), value)
+                self.set_socket_level(id, (level, name), value)
             }
             (IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX) => {
                 let peers = read_addresses(value)?;
                 return self.connectx(now, id, &peers).map(AssocId::number);
             }
-            (IPPROTO_SCTP, _) => self.set_sctp(now, id, name, value),
+            (IPPROTO_SCTP, _) => self.set_sctp(id, name, value),
             _ => Err(Errno::ENOPROTOOPT),
         };
         self.counted(done).map(|()| 0)
@@ -100,16 +100,17 @@ impl Sockets {
         self.counted(value)
     }
 
-    fn set_sctp(&mut self, now: Time, id: SocketId, name: i32, value: &[u8]) -> Result<(), Errno> {
+    fn set_sctp(&mut self, id: SocketId, name: i32, value: &[u8]) -> Result<(), Errno> {
+        let now = self.now;
         match name {
             SCTP_INITMSG => self.set_initmsg(id, value),
-            SCTP_RTOINFO => self.set_rtoinfo(now, id, value),
-            SCTP_ASSOCINFO => self.set_associnfo(now, id, value),
-            SCTP_NODELAY => self.set_nodelay(now, id, value),
-            SCTP_MAXSEG => self.set_maxseg(now, id, value),
-            SCTP_DISABLE_FRAGMENTS => self.set_disable_fragments(now, id, value),
-            SCTP_DELAYED_SACK => self.set_delayed_sack(now, id, value),
-            SCTP_MAX_BURST => self.set_max_burst(now, id, value),
+            SCTP_RTOINFO => self.set_rtoinfo(id, value),
+            SCTP_ASSOCINFO => self.set_associnfo(id, value),
+            SCTP_NODELAY => self.set_nodelay(id, value),
+            SCTP_MAXSEG => self.set_maxseg(id, value),
+            SCTP_DISABLE_FRAGMENTS => self.set_disable_fragments(id, value),
+            SCTP_DELAYED_SACK => self.set_delayed_sack(id, value),
+            SCTP_MAX_BURST => self.set_max_burst(id, value),
             SCTP_ADAPTATION_LAYER => self.set_adaptation_layer(id, value),
             SCTP_AUTOCLOSE => self.set_autoclose(id, value),
             SCTP_FRAGMENT_INTERLEAVE => self.set_fragment_interleave(id, value),
@@ -122,13 +123,13 @@ impl Sockets {
             SCTP_REUSE_PORT => self.set_sctp_reuse_port(id, value),
             SCTP_AUTO_ASCONF => self.set_auto_asconf(id, value),
 
-            SCTP_PEER_ADDR_PARAMS => self.set_peer_addr_params(now, id, value),
-            SCTP_PEER_ADDR_THLDS => self.set_thresholds(now, id, value, false),
-            SCTP_PEER_ADDR_THLDS_V2 => self.set_thresholds(now, id, value, true),
-            SCTP_EXPOSE_POTENTIALLY_FAILED_STATE => self.set_expose_pf(now, id, value),
-            SCTP_PRIMARY_ADDR => self.set_primary_addr(now, id, value),
-            SCTP_SET_PEER_PRIMARY_ADDR => self.set_peer_primary_addr(now, id, value),
-            SCTP_REMOTE_UDP_ENCAPS_PORT => self.set_encapsulation(now, id, value),
+            SCTP_PEER_ADDR_PARAMS => self.set_peer_addr_params(id, value),
+            SCTP_PEER_ADDR_THLDS => self.set_thresholds(id, value, false),
+            SCTP_PEER_ADDR_THLDS_V2 => self.set_thresholds(id, value, true),
+            SCTP_EXPOSE_POTENTIALLY_FAILED_STATE => self.set_expose_pf(id, value),
+            SCTP_PRIMARY_ADDR => self.set_primary_addr(id, value),
+            SCTP_SET_PEER_PRIMARY_ADDR => self.set_peer_primary_addr(id, value),
+            SCTP_REMOTE_UDP_ENCAPS_PORT => self.set_encapsulation(id, value),
             SCTP_PLPMTUD_PROBE_INTERVAL => self.set_probe_interval(id, value),
 
             SCTP_EVENTS => self.set_events(id, value),
@@ -148,12 +149,12 @@ impl Sockets {
             SCTP_DEFAULT_SNDINFO => self.set_default_sndinfo(id, value),
             SCTP_DEFAULT_PRINFO => self.set_default_prinfo(id, value),
 
-            SCTP_STREAM_SCHEDULER => self.set_scheduler(now, id, value),
-            SCTP_STREAM_SCHEDULER_VALUE => self.set_scheduler_value(now, id, value),
-            SCTP_ENABLE_STREAM_RESET => self.set_enable_stream_reset(now, id, value),
-            SCTP_RESET_STREAMS => self.reset_streams(now, id, value),
-            SCTP_RESET_ASSOC => self.reset_association(now, id, value),
-            SCTP_ADD_STREAMS => self.add_streams(now, id, value),
+            SCTP_STREAM_SCHEDULER => self.set_scheduler(id, value),
+            SCTP_STREAM_SCHEDULER_VALUE => self.set_scheduler_value(id, value),
+            SCTP_ENABLE_STREAM_RESET => self.set_enable_stream_reset(id, value),
+            SCTP_RESET_STREAMS => self.reset_streams(id, value),
+            SCTP_RESET_ASSOC => self.reset_association(id, value),
+            SCTP_ADD_STREAMS => self.add_streams(id, value),
 
             SCTP_PR_SUPPORTED
             | SCTP_RECONFIG_SUPPORTED
@@ -163,9 +164,9 @@ impl Sockets {
             | SCTP_INTERLEAVING_SUPPORTED => self.set_supported(id, name, value),
             SCTP_AUTH_CHUNK => self.set_auth_chunk(id, value),
             SCTP_HMAC_IDENT => self.set_hmac_ident(id, value),
-            SCTP_AUTH_KEY => self.set_auth_key(now, id, value),
+            SCTP_AUTH_KEY => self.set_auth_key(id, value),
             SCTP_AUTH_ACTIVE_KEY | SCTP_AUTH_DELETE_KEY | SCTP_AUTH_DEACTIVATE_KEY => {
-                self.change_key(now, id, name, value)
+                self.change_key(id, name, value)
             }
 
             SCTP_SOCKOPT_BINDX_ADD => {
@@ -349,12 +350,11 @@ impl Sockets {
     /// Changes parameters of the associations of a scope, future ones included.
     fn change_parameters(
         &mut self,
-        now: Time,
         id: SocketId,
         scope: &OptionScope,
         changes: &ParameterChanges,
     ) -> Result<(), Errno> {
-        self.change_existing(now, scope, changes)?;
+        self.change_existing(scope, changes)?;
         if scope.future {
             self.change_future_by(id, changes, |_| {})?;
         }
@@ -364,10 +364,10 @@ impl Sockets {
     /// Changes parameters of the existing associations of a scope.
     fn change_existing(
         &mut self,
-        now: Time,
         scope: &OptionScope,
         changes: &ParameterChanges,
     ) -> Result<(), Errno> {
+        let now = self.now;
         for association in &scope.associations {
             if let Some((core, core_id)) = self.core_of(*association) {
                 let changed = core.change_parameters(now, core_id, changes);

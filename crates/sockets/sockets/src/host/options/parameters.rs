@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carrick_proto::{AssociationConfig, ParameterChanges, Time};
+use carrick_proto::{AssociationConfig, ParameterChanges};
 
 use crate::errno::Errno;
 use crate::host::Sockets;
@@ -61,19 +61,14 @@ impl Sockets {
     }
 
     /// `SCTP_RTOINFO` (section 8.1.1). Values of 0 stay as they are.
-    pub(super) fn set_rtoinfo(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn set_rtoinfo(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
         let info = RtoInfo::decode(value)?;
         let target = self.one_target(self.table.open(id)?, info.assoc_id)?;
         let mut changes = ParameterChanges::new();
         changes.rto_initial = duration(info.initial);
         changes.rto_min = duration(info.min);
         changes.rto_max = duration(info.max);
-        self.change_parameters(now, id, &target, &changes)
+        self.change_parameters(id, &target, &changes)
     }
 
     pub(super) fn get_rtoinfo(&self, socket: &Socket, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -88,12 +83,7 @@ impl Sockets {
 
     /// `SCTP_ASSOCINFO` (section 8.1.2). Values of 0 stay as they are. The cookie life
     /// of an existing association has no effect, and is reported.
-    pub(super) fn set_associnfo(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn set_associnfo(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
         let info = AssocParams::decode(value)?;
         let socket = self.table.open(id)?;
         let target = self.one_target(socket, info.assoc_id)?;
@@ -122,7 +112,7 @@ impl Sockets {
         if info.max_retrans > 0 {
             changes.association_max_retrans = Some(info.max_retrans.into());
         }
-        self.change_existing(now, &target, &changes)?;
+        self.change_existing(&target, &changes)?;
         if !target.future {
             return Ok(());
         }
@@ -155,25 +145,15 @@ impl Sockets {
     }
 
     /// `SCTP_NODELAY` (section 8.1.5)
-    pub(super) fn set_nodelay(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn set_nodelay(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
         let nagle = !flag(value)?;
         let target = everything(self.table.open(id)?);
         let changes = ParameterChanges::new().nagle(nagle);
-        self.change_parameters(now, id, &target, &changes)
+        self.change_parameters(id, &target, &changes)
     }
 
     /// `SCTP_MAXSEG` (section 8.1.16): the largest payload of a DATA chunk; 0 means as the path MTU allows.
-    pub(super) fn set_maxseg(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn set_maxseg(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
         let value = int_or_value(value)?;
         let target = self.one_target(self.table.open(id)?, value.assoc_id)?;
         if value.value > u32::from(u16::MAX) {
@@ -181,7 +161,7 @@ impl Sockets {
         }
         let size = (value.value > 0).then_some(value.value as usize);
         let changes = ParameterChanges::new().max_payload(size);
-        self.change_parameters(now, id, &target, &changes)
+        self.change_parameters(id, &target, &changes)
     }
 
     pub(super) fn get_maxseg(&self, socket: &Socket, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -195,24 +175,18 @@ impl Sockets {
     /// `SCTP_DISABLE_FRAGMENTS` (section 8.1.11)
     pub(super) fn set_disable_fragments(
         &mut self,
-        now: Time,
         id: SocketId,
         value: &[u8],
     ) -> Result<(), Errno> {
         let fragment = !flag(value)?;
         let target = everything(self.table.open(id)?);
         let changes = ParameterChanges::new().fragment(fragment);
-        self.change_parameters(now, id, &target, &changes)
+        self.change_parameters(id, &target, &changes)
     }
 
     /// `SCTP_DELAYED_SACK` (section 8.1.19); with the struct of a value, the delay alone. Values of 0 stay
     /// as they are.
-    pub(super) fn set_delayed_sack(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn set_delayed_sack(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
         let info = if value.len() == AssocValue::SIZE {
             let value = AssocValue::decode(value)?;
             let timers = &self.table.open(id)?.options.config.timers;
@@ -234,7 +208,7 @@ impl Sockets {
         let mut changes = ParameterChanges::new();
         changes.sack_delay = duration(info.delay);
         changes.sack_frequency = Some(info.frequency).filter(|frequency| *frequency > 0);
-        self.change_parameters(now, id, &target, &changes)
+        self.change_parameters(id, &target, &changes)
     }
 
     pub(super) fn get_delayed_sack(
@@ -263,12 +237,7 @@ impl Sockets {
     }
 
     /// `SCTP_MAX_BURST` (section 8.1.24); 0 means no limit.
-    pub(super) fn set_max_burst(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn set_max_burst(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
         let value = int_or_value(value)?;
         let target = self.target(self.table.open(id)?, value.assoc_id)?;
         let packets = if value.value == 0 {
@@ -277,7 +246,7 @@ impl Sockets {
             value.value
         };
         let changes = ParameterChanges::new().max_burst(packets);
-        self.change_parameters(now, id, &target, &changes)
+        self.change_parameters(id, &target, &changes)
     }
 
     pub(super) fn get_max_burst(&self, socket: &Socket, buffer: &[u8]) -> Result<Vec<u8>, Errno> {

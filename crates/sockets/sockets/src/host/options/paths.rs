@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carrick_proto::{
     AssociationConfig, Endpoint, OperationError, ParameterChanges, PathId, PathMtuDiscovery,
-    PathStats, PathThresholds, Time,
+    PathStats, PathThresholds,
 };
 
 use crate::errno::Errno;
@@ -96,12 +96,8 @@ impl Sockets {
 
     /// `SCTP_PEER_ADDR_PARAMS` (RFC 6458, section 8.1.12) in its lengths of 152 and 156 bytes. The SACK
     /// delay is that of all paths.
-    pub(super) fn set_peer_addr_params(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn set_peer_addr_params(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+        let now = self.now;
         if ![PADDRPARAMS_OLD, PaddrParams::SIZE].contains(&value.len()) {
             return Err(Errno::EINVAL);
         }
@@ -157,7 +153,7 @@ impl Sockets {
                 core.set_heartbeat_interval(now, core_id, path.id, interval)
                     .map_err(operation)?;
             }
-            self.set_path_params(now, association, path.map(|p| p.id), &params)?;
+            self.set_path_params(association, path.map(|p| p.id), &params)?;
             if let (Some(path), Some(dscp)) = (path, dscp) {
                 let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
                 core.set_dscp(now, core_id, path.id, dscp >> 2)
@@ -182,7 +178,7 @@ impl Sockets {
             report_params(&mut options.discovers_mtu, &params);
             options.dscp = dscp.or(options.dscp);
         }
-        self.change_existing(now, &target, &changes)?;
+        self.change_existing(&target, &changes)?;
         if !target.future {
             return Ok(());
         }
@@ -193,10 +189,10 @@ impl Sockets {
     /// `SCTP_PEER_ADDR_PARAMS`, as Linux does.
     pub(super) fn apply_traffic_class(
         &mut self,
-        now: Time,
         id: SocketId,
         (is_v4, class): (bool, u8),
     ) -> Result<(), Errno> {
+        let now = self.now;
         let socket = self.table.open(id)?;
         let without_own =
             |id: &AssocId| self.associations.get(*id).is_some_and(|a| a.dscp.is_none());
@@ -212,7 +208,7 @@ impl Sockets {
         } else {
             changes.dscp_v6 = Some(dscp);
         }
-        self.change_parameters(now, id, &target, &changes)?;
+        self.change_parameters(id, &target, &changes)?;
         for id in target.associations {
             let Some(association) = self.associations.get(id) else {
                 continue;
@@ -249,11 +245,11 @@ impl Sockets {
 
     fn set_path_params(
         &mut self,
-        now: Time,
         id: AssocId,
         only: Option<PathId>,
         params: &PaddrParams,
     ) -> Result<(), Errno> {
+        let now = self.now;
         let flags = params.flags as i32;
         let (core, core_id) = self.core_of(id).ok_or(Errno::EINVAL)?;
         let paths = selected_paths(core, core_id, only);
@@ -375,11 +371,11 @@ impl Sockets {
     /// `SCTP_PEER_ADDR_THLDS` and `SCTP_PEER_ADDR_THLDS_V2` (RFC 7829, section 7.2)
     pub(super) fn set_thresholds(
         &mut self,
-        now: Time,
         id: SocketId,
         value: &[u8],
         is_v2: bool,
     ) -> Result<(), Errno> {
+        let now = self.now;
         // Both structs have the same size; the fields of the second one are a superset.
         let given = PaddrThldsV2::read(value)?;
         if is_v2 && given.pf_threshold > given.switchover_threshold {
@@ -453,12 +449,8 @@ impl Sockets {
     }
 
     /// `SCTP_EXPOSE_POTENTIALLY_FAILED_STATE` (RFC 7829, section 7.3): 0 and 1 hide the state, 2 exposes it.
-    pub(super) fn set_expose_pf(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn set_expose_pf(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+        let now = self.now;
         let value = AssocValue::decode(value)?;
         if value.value > 2 {
             return Err(Errno::EINVAL);
@@ -489,12 +481,8 @@ impl Sockets {
     }
 
     /// `SCTP_PRIMARY_ADDR` (RFC 6458, section 8.1.9)
-    pub(super) fn set_primary_addr(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn set_primary_addr(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+        let now = self.now;
         let prim = Prim::decode(value)?;
         let socket = self.table.open(id)?;
         let association = self.required(socket, prim.assoc_id, prim.address)?;
@@ -532,10 +520,10 @@ impl Sockets {
     /// `SCTP_SET_PEER_PRIMARY_ADDR` (RFC 6458, section 8.3.1)
     pub(super) fn set_peer_primary_addr(
         &mut self,
-        now: Time,
         id: SocketId,
         value: &[u8],
     ) -> Result<(), Errno> {
+        let now = self.now;
         let prim = SetPeerPrim::decode(value)?;
         let socket = self.table.open(id)?;
         let association = self
@@ -554,12 +542,8 @@ impl Sockets {
 
     /// `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951, section 6.1). Port 0 means plain IP, or the default port of a host
     /// without it.
-    pub(super) fn set_encapsulation(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn set_encapsulation(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+        let now = self.now;
         let given = UdpEncaps::decode(value)?;
         let port = u16::from_be(given.port);
         let port = match port {

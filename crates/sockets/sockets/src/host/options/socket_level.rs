@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use carrick_proto::{ParameterChanges, Time};
+use carrick_proto::ParameterChanges;
 
 use crate::errno::Errno;
 use crate::host::Sockets;
@@ -23,7 +23,6 @@ const MAX_BUFFER: i32 = 1 << 30;
 impl Sockets {
     pub(super) fn set_socket_level(
         &mut self,
-        now: Time,
         id: SocketId,
         option: (i32, i32),
         value: &[u8],
@@ -43,7 +42,7 @@ impl Sockets {
             (SOL_SOCKET, SO_SNDTIMEO) => options.send_timeout = timeout(value)?,
             (SOL_SOCKET, SO_SNDBUF) => {
                 let size = buffer_size(read_int(value)?, MIN_SEND_BUFFER);
-                return self.set_send_buffer(now, id, size);
+                return self.set_send_buffer(id, size);
             }
             (SOL_SOCKET, SO_RCVBUF) => {
                 let size = buffer_size(read_int(value)?, MIN_RECEIVE_BUFFER);
@@ -64,7 +63,7 @@ impl Sockets {
                 self.table.open_mut(id)?.options.reported.insert(key, value);
                 if [(IPPROTO_IP, IP_TOS), (IPPROTO_IPV6, IPV6_TCLASS)].contains(&option) {
                     let class = (level == IPPROTO_IP, value as u8);
-                    return self.apply_traffic_class(now, id, class);
+                    return self.apply_traffic_class(id, class);
                 }
             }
         }
@@ -72,10 +71,10 @@ impl Sockets {
     }
 
     /// `SO_SNDBUF`, also of existing associations
-    fn set_send_buffer(&mut self, now: Time, id: SocketId, size: usize) -> Result<(), Errno> {
+    fn set_send_buffer(&mut self, id: SocketId, size: usize) -> Result<(), Errno> {
         let target = everything(self.table.open(id)?);
         let changes = ParameterChanges::new().send_buffer(size);
-        self.change_parameters(now, id, &target, &changes)?;
+        self.change_parameters(id, &target, &changes)?;
         for association in self.table.open(id)?.full.clone() {
             let core = self.core_of(association);
             if core.is_some_and(|(core, core_id)| core.has_send_room(core_id)) {

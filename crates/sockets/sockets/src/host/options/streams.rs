@@ -3,7 +3,7 @@
 
 use carrick_proto::{
     AbandonedCount, AbandonmentPolicy, Grants, ParameterChanges, ReconfigError, StreamDirection,
-    StreamId, StreamScheduler, Time,
+    StreamId, StreamScheduler,
 };
 
 use crate::errno::Errno;
@@ -16,12 +16,8 @@ use super::read_int;
 
 impl Sockets {
     /// `SCTP_STREAM_SCHEDULER` (RFC 8260, section 4.3.2) with Linux's numbers
-    pub(super) fn set_scheduler(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn set_scheduler(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+        let now = self.now;
         let value = AssocValue::read(value)?;
         let scheduler = match value.value as i32 {
             SCTP_SS_FCFS => StreamScheduler::FirstCome,
@@ -62,12 +58,8 @@ impl Sockets {
     }
 
     /// `SCTP_STREAM_SCHEDULER_VALUE` (RFC 8260, section 4.3.3)
-    pub(super) fn set_scheduler_value(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn set_scheduler_value(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+        let now = self.now;
         let value = StreamValue::decode(value)?;
         let socket = self.table.open(id)?;
         let of_one = socket.is_one_to_one() || socket.is_peeled_off;
@@ -106,7 +98,6 @@ impl Sockets {
     /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525, section 6.3.1)
     pub(super) fn set_enable_stream_reset(
         &mut self,
-        now: Time,
         id: SocketId,
         value: &[u8],
     ) -> Result<(), Errno> {
@@ -122,7 +113,7 @@ impl Sockets {
             change_streams: has(SCTP_ENABLE_CHANGE_ASSOC_REQ),
         };
         let changes = ParameterChanges::new().grants(grants);
-        self.change_parameters(now, id, &target, &changes)
+        self.change_parameters(id, &target, &changes)
     }
 
     pub(super) fn get_enable_stream_reset(
@@ -159,12 +150,8 @@ impl Sockets {
     }
 
     /// `SCTP_RESET_STREAMS` (RFC 6525, section 6.3.2)
-    pub(super) fn reset_streams(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn reset_streams(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+        let now = self.now;
         let request = ResetStreams::read(value)?;
         let list = &value[ResetStreams::SIZE..];
         if list.len() != 2 * usize::from(request.number) {
@@ -189,12 +176,8 @@ impl Sockets {
     }
 
     /// `SCTP_RESET_ASSOC` (RFC 6525, section 6.3.3)
-    pub(super) fn reset_association(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn reset_association(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+        let now = self.now;
         if value.len() != 4 {
             return Err(Errno::EINVAL);
         }
@@ -206,12 +189,8 @@ impl Sockets {
     }
 
     /// `SCTP_ADD_STREAMS` (RFC 6525, section 6.3.4)
-    pub(super) fn add_streams(
-        &mut self,
-        now: Time,
-        id: SocketId,
-        value: &[u8],
-    ) -> Result<(), Errno> {
+    pub(super) fn add_streams(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+        let now = self.now;
         let request = AddStreams::decode(value)?;
         let association = self.to_reconfigure(id, request.assoc_id, |g| g.change_streams)?;
         let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
