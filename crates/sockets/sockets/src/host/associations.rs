@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use carrick_proto::{Endpoint, Time};
+use carrick_proto::{AssociationStats, Endpoint, PathStats, Time};
 
 use super::Sockets;
 use crate::associations::Association;
@@ -77,6 +77,19 @@ impl Sockets {
         Some((self.ports.get(port)?.core(), core_id))
     }
 
+    /// Returns the state and counters of an association; `None` after its end in the core.
+    pub(super) fn stats(&self, id: AssocId) -> Option<AssociationStats> {
+        let (core, core_id) = self.core_ref(id)?;
+        core.association_stats(core_id)
+    }
+
+    /// Returns the path to which new data of an association goes.
+    pub(super) fn current_path(&self, id: AssocId) -> Option<PathStats> {
+        let current = self.stats(id)?.current?;
+        let (core, core_id) = self.core_ref(id)?;
+        core.path_stats(core_id, current)
+    }
+
     /// Returns the association of a socket with a peer at this address.
     pub(crate) fn find_by_peer(&self, socket: &Socket, ip: IpAddr, number: u16) -> Option<AssocId> {
         let is_open =
@@ -108,7 +121,7 @@ impl Sockets {
         let socket = self.associations.get(id).and_then(|a| a.socket());
         let socket = socket.and_then(|id| self.table.get(id));
         // RFC 6458, section 8.1.8: one-to-many sockets only.
-        if socket.is_some_and(|s| !s.is_one_to_one() && !s.is_peeled_off) {
+        if socket.is_some_and(|s| !s.is_single()) {
             self.associations.watch_idle(id);
         }
     }

@@ -97,9 +97,7 @@ impl Sockets {
 
     fn on_established(&mut self, id: AssocId, streams: (u16, u16)) {
         let now = self.now;
-        let stats = self
-            .core_ref(id)
-            .and_then(|(core, core_id)| core.association_stats(core_id));
+        let stats = self.stats(id);
         let adaptation = stats.as_ref().and_then(|s| s.peer_adaptation_layer);
         let is_authenticated = stats.is_some_and(|s| s.extensions.authentication);
         self.associations.establish(id, streams, now);
@@ -134,18 +132,10 @@ impl Sockets {
 
     /// Updates the address that messages are reported to come from: the primary one.
     pub(crate) fn refresh_peer(&mut self, id: AssocId) {
-        let Some((core, core_id)) = self.core_ref(id) else {
-            return;
-        };
-        let primary = core.association_stats(core_id).and_then(|s| s.current);
-        let path = core.paths(core_id).find(|path| Some(path.id) == primary);
-        let Some(path) = path else {
-            return;
-        };
-        let Some(association) = self.associations.get_mut(id) else {
-            return;
-        };
-        association.peer.set_ip(path.remote);
+        let path = self.current_path(id);
+        if let (Some(path), Some(association)) = (path, self.associations.get_mut(id)) {
+            association.peer.set_ip(path.remote);
+        }
     }
 
     fn on_messages(&mut self, id: AssocId) {
@@ -343,7 +333,7 @@ impl Sockets {
             self.notify_unsent(id, failure, error);
         }
         if let Some(socket) = self.table.get_mut(socket_id)
-            && (socket.is_one_to_one() || socket.is_peeled_off)
+            && socket.is_single()
         {
             // A socket that is accepted later has the notification and the end of messages alone.
             if socket.is_one_to_one() && socket.is_accepted() {
@@ -360,7 +350,7 @@ impl Sockets {
         }
         let mut edges = Readiness::READABLE | Readiness::WRITABLE;
         let socket = self.table.get(socket_id);
-        if let Some(socket) = socket.filter(|s| s.is_one_to_one() || s.is_peeled_off) {
+        if let Some(socket) = socket.filter(|s| s.is_single()) {
             edges |= Readiness::HANG_UP;
             if socket.error.is_some() {
                 edges |= Readiness::ERROR;
@@ -464,9 +454,8 @@ impl Sockets {
 
     /// Returns whether the core has ended an association.
     fn has_closed(&self, id: AssocId) -> bool {
-        let core = self.core_ref(id);
-        let stats = core.and_then(|(core, core_id)| core.association_stats(core_id));
-        stats.is_none_or(|stats| stats.state == StateName::Closed)
+        self.stats(id)
+            .is_none_or(|stats| stats.state == StateName::Closed)
     }
 
     /// Notifies the user of a message that was not sent or not acknowledged, with the error cause that ended the
@@ -514,10 +503,8 @@ impl Sockets {
     }
 
     fn streams(&self, id: AssocId) -> (u16, u16) {
-        let stats = self
-            .core_ref(id)
-            .and_then(|(core, core_id)| core.association_stats(core_id));
-        stats.map_or((0, 0), |s| (s.outbound_streams, s.inbound_streams))
+        self.stats(id)
+            .map_or((0, 0), |s| (s.outbound_streams, s.inbound_streams))
     }
 
     /// Queues a notification if the user has subscribed to it.

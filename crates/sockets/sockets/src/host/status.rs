@@ -58,8 +58,7 @@ impl Sockets {
         let socket = self.table.open(id)?;
         let options = &socket.options;
         let only = socket.only_association();
-        let core = only.and_then(|id| self.core_ref(id));
-        let stats = core.and_then(|(core, id)| core.association_stats(id));
+        let stats = only.and_then(|id| self.stats(id));
         let outbound_streams = stats.as_ref().map(|stats| stats.outbound_streams);
         let association = only.and_then(|id| self.associations.get(id));
         let is_open = |id: &AssocId| self.associations.is_open(*id);

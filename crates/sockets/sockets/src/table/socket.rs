@@ -142,10 +142,17 @@ impl Socket {
         self.is_one_to_one() && self.state == SocketState::Listening
     }
 
+    /// Returns whether the socket has one association at most: a one-to-one or branched-off one.
+    pub(crate) fn is_single(&self) -> bool {
+        self.is_one_to_one() || self.is_peeled_off
+    }
+
     /// Returns the association of a one-to-one or branched-off socket.
     pub(crate) fn only_association(&self) -> Option<AssocId> {
-        let single = self.is_one_to_one() || self.is_peeled_off;
-        self.associations.first().copied().filter(|_| single)
+        self.associations
+            .first()
+            .copied()
+            .filter(|_| self.is_single())
     }
 
     /// Returns an address that the user passed as the core has it: mapped addresses as IPv4.

@@ -120,10 +120,7 @@ impl Sockets {
 
     fn source_address(&self, socket: &Socket) -> Option<IpAddr> {
         let association = socket.only_association().filter(|_| socket.is_one_to_one());
-        let (core, core_id) = self.core_ref(association?)?;
-        let primary = core.association_stats(core_id)?.current;
-        let mut paths = core.paths(core_id);
-        paths.find(|path| Some(path.id) == primary)?.local
+        self.current_path(association?)?.local
     }
 
     /// Returns all local addresses of a socket, those of the host for a wildcard address:

@@ -23,7 +23,7 @@ impl Sockets {
     ) -> Result<SocketId, Errno> {
         self.now = now;
         let socket = self.table.open(id)?;
-        if socket.is_one_to_one() || socket.is_peeled_off {
+        if socket.is_single() {
             return Err(Errno::EINVAL);
         }
         let assoc = self

@@ -68,7 +68,7 @@ impl Sockets {
         self.now = now;
         let mut result = self.send_checked(id, message);
         let socket = self.table.open(id)?;
-        if result == Err(Errno::ESHUTDOWN) && (socket.is_one_to_one() || socket.is_peeled_off) {
+        if result == Err(Errno::ESHUTDOWN) && socket.is_single() {
             result = Err(Errno::EPIPE);
         }
         match result {
@@ -105,7 +105,7 @@ impl Sockets {
         if misused {
             return Err(Errno::EINVAL);
         }
-        if flags & SCTP_SENDALL != 0 && !socket.is_one_to_one() && !socket.is_peeled_off {
+        if flags & SCTP_SENDALL != 0 && !socket.is_single() {
             return self.send_to_all(id, message, &given);
         }
         let assoc_id = given.info.map_or(0, |info| info.assoc_id);

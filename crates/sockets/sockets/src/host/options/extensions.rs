@@ -63,9 +63,7 @@ impl Sockets {
     ) -> Result<Vec<u8>, Errno> {
         let mut value = AssocValue::read(buffer)?;
         let association = self.source(socket, value.assoc_id)?;
-        let stats = association
-            .and_then(|id| self.core_ref(id))
-            .and_then(|(core, core_id)| core.association_stats(core_id));
+        let stats = association.and_then(|id| self.stats(id));
         let offered = socket.options.config.extensions;
         let extensions: Extensions = stats.map_or(offered, |stats| stats.extensions);
         let on = match name {

@@ -48,8 +48,7 @@ impl Sockets {
         let target = self.target(socket, event.assoc_id)?;
         let on = event.on != 0;
         // Ancillary data is a matter of the socket.
-        let of_socket = i32::from(event.kind) == SCTP_DATA_IO_EVENT
-            && (socket.is_one_to_one() || socket.is_peeled_off);
+        let of_socket = i32::from(event.kind) == SCTP_DATA_IO_EVENT && socket.is_single();
         if target.future || of_socket {
             set_bit(&mut self.table.open_mut(id)?.options.events, bit, on);
         }
@@ -83,10 +82,7 @@ impl Sockets {
         };
         association.events = events;
         let established = association.is_established();
-        let stats = self
-            .core_ref(id)
-            .and_then(|(core, core_id)| core.association_stats(core_id));
-        let is_dry = stats.is_some_and(|s| s.send_buffer_bytes == 0);
+        let is_dry = self.stats(id).is_some_and(|s| s.send_buffer_bytes == 0);
         if established && is_dry && dry {
             self.notify(id, sender_dry(id));
         }

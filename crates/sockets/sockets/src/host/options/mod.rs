@@ -260,8 +260,7 @@ impl Sockets {
     /// `SCTP_ALL_ASSOC` on one-to-many sockets (RFC 6458, section 7.1).
     fn target(&self, socket: &Socket, id: i32) -> Result<OptionScope, Errno> {
         let all = || self.open_associations(socket);
-        let one_only = socket.is_one_to_one() || socket.is_peeled_off;
-        if one_only {
+        if socket.is_single() {
             let associations = all();
             return Ok(OptionScope {
                 future: associations.is_empty(),
@@ -297,7 +296,7 @@ impl Sockets {
     /// `SCTP_CURRENT_ASSOC`, `SCTP_ALL_ASSOC` and negative identifiers are errors on one-to-many sockets.
     fn one_target(&self, socket: &Socket, id: i32) -> Result<OptionScope, Errno> {
         let is_none = id < 0 || [SCTP_CURRENT_ASSOC, SCTP_ALL_ASSOC].contains(&id);
-        if is_none && !socket.is_one_to_one() && !socket.is_peeled_off {
+        if is_none && !socket.is_single() {
             return Err(Errno::EINVAL);
         }
         self.target(socket, id)

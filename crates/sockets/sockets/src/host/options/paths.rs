@@ -33,16 +33,13 @@ impl Sockets {
     pub(super) fn path(
         &self,
         socket: &Socket,
-        association: Option<AssocId>,
+        association: AssocId,
         address: Storage,
     ) -> Result<Option<PathStats>, Errno> {
         let Some(given) = address.0.filter(|_| address.ip().is_some()) else {
             return Ok(None);
         };
         let ip = socket.canonical(given)?;
-        // Identifier 0 of a one-to-many socket: the address alone names the association.
-        let by_address = || self.find_by_peer(socket, ip, given.port());
-        let association = association.or_else(by_address).ok_or(Errno::EINVAL)?;
         let (core, core_id) = self.core_ref(association).ok_or(Errno::EINVAL)?;
         let path = core.paths(core_id).find(|path| path.remote == ip);
         path.map(Some).ok_or(Errno::EINVAL)
@@ -69,7 +66,7 @@ impl Sockets {
 
     /// Refuses an identifier of `SCTP_PEER_ADDR_PARAMS` on a one-to-many socket that means no single association.
     fn check_identifier(&self, socket: &Socket, id: i32) -> Result<(), Errno> {
-        let is_many = !socket.is_one_to_one() && !socket.is_peeled_off;
+        let is_many = !socket.is_single();
         if is_many && id != SCTP_FUTURE_ASSOC && self.association_of(socket, id).is_none() {
             return Err(Errno::EINVAL);
         }
@@ -91,7 +88,22 @@ impl Sockets {
             future: false,
             associations: vec![association],
         };
-        Ok((target, self.path(socket, Some(association), address)?))
+        Ok((target, self.path(socket, association, address)?))
+    }
+
+    /// Returns the association and path whose values `getsockopt` returns, by an identifier and an address; `None` for
+    /// future associations, and for all paths.
+    fn path_source(
+        &self,
+        socket: &Socket,
+        id: i32,
+        address: Storage,
+    ) -> Result<(Option<AssocId>, Option<PathStats>), Errno> {
+        if address.ip().is_none() {
+            return Ok((self.source(socket, id)?, None));
+        }
+        let association = self.required(socket, id, address)?;
+        Ok((Some(association), self.path(socket, association, address)?))
     }
 
     /// `SCTP_PEER_ADDR_PARAMS` (RFC 6458, section 8.1.12) in its lengths of 152 and 156 bytes. The SACK
@@ -306,13 +318,7 @@ impl Sockets {
         bytes.resize(PaddrParams::SIZE, 0);
         let asked = PaddrParams::decode(&bytes)?;
         self.check_identifier(socket, asked.assoc_id)?;
-        let named = asked.address.ip().is_some();
-        let association = if named {
-            Some(self.required(socket, asked.assoc_id, asked.address)?)
-        } else {
-            self.source(socket, asked.assoc_id)?
-        };
-        let path = self.path(socket, association, asked.address)?;
+        let (association, path) = self.path_source(socket, asked.assoc_id, asked.address)?;
         let config = self.config_of(socket, association);
         let known = association.and_then(|id| self.associations.get(id));
         let heartbeat = path
@@ -422,14 +428,8 @@ impl Sockets {
         is_v2: bool,
     ) -> Result<Vec<u8>, Errno> {
         let mut asked = PaddrThldsV2::read(buffer)?;
-        let association = if asked.address.ip().is_some() {
-            let found = self.required(socket, asked.assoc_id, asked.address);
-            Some(found.map_err(|error| unknown_path(error, asked.address))?)
-        } else {
-            self.source(socket, asked.assoc_id)?
-        };
-        let path = self
-            .path(socket, association, asked.address)
+        let (association, path) = self
+            .path_source(socket, asked.assoc_id, asked.address)
             .map_err(|error| unknown_path(error, asked.address))?;
         let of_association = association
             .and_then(|id| self.core_ref(id))
@@ -486,7 +486,7 @@ impl Sockets {
         let prim = Prim::decode(value)?;
         let socket = self.table.open(id)?;
         let association = self.required(socket, prim.assoc_id, prim.address)?;
-        let path = self.path(socket, Some(association), prim.address)?;
+        let path = self.path(socket, association, prim.address)?;
         let path = path.ok_or(Errno::EINVAL)?.id;
         let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
         let before = core.association_stats(core_id).and_then(|s| s.current);
@@ -573,20 +573,10 @@ impl Sockets {
         buffer: &[u8],
     ) -> Result<Vec<u8>, Errno> {
         let mut asked = UdpEncaps::read(buffer)?;
-        let association = if asked.address.ip().is_some() {
-            Some(self.required(socket, asked.assoc_id, asked.address)?)
-        } else {
-            self.source(socket, asked.assoc_id)?
-        };
-        let port = match (self.path(socket, association, asked.address)?, association) {
+        let (association, path) = self.path_source(socket, asked.assoc_id, asked.address)?;
+        let port = match (path, association) {
             (Some(path), _) => path.encapsulation,
-            (None, Some(id)) => {
-                let (core, core_id) = self.core_ref(id).ok_or(Errno::EINVAL)?;
-                let primary = core.association_stats(core_id).and_then(|s| s.current);
-                let mut paths = core.paths(core_id);
-                let path = paths.find(|path| Some(path.id) == primary);
-                path.and_then(|path| path.encapsulation)
-            }
+            (None, Some(id)) => self.current_path(id).and_then(|path| path.encapsulation),
             (None, None) => socket.options.encapsulation,
         };
         asked.port = port.unwrap_or(0).to_be();
@@ -620,13 +610,7 @@ impl Sockets {
         buffer: &[u8],
     ) -> Result<Vec<u8>, Errno> {
         let mut asked = ProbeInterval::read(buffer)?;
-        let association = if asked.address.ip().is_some() {
-            let association = self.required(socket, asked.assoc_id, asked.address)?;
-            self.path(socket, Some(association), asked.address)?;
-            Some(association)
-        } else {
-            self.source(socket, asked.assoc_id)?
-        };
+        let (association, _) = self.path_source(socket, asked.assoc_id, asked.address)?;
         let mtu = &self.config_of(socket, association).mtu;
         let timer = mtu.path_mtu_discovery.map(|probes| probes.probe_timer);
         asked.interval = timer.map_or(0, millis);

@@ -69,7 +69,7 @@ impl Sockets {
     ) -> Result<Vec<u8>, Errno> {
         let asked = PaddrInfo::read(buffer)?;
         let association = self.required(socket, asked.assoc_id, asked.address)?;
-        let path = self.path(socket, Some(association), asked.address)?;
+        let path = self.path(socket, association, asked.address)?;
         let path = path.ok_or(Errno::EINVAL)?;
         Ok(self.paddrinfo(socket, association, &path).encode())
     }

@@ -62,7 +62,7 @@ impl Sockets {
         let now = self.now;
         let value = StreamValue::decode(value)?;
         let socket = self.table.open(id)?;
-        let of_one = socket.is_one_to_one() || socket.is_peeled_off;
+        let of_one = socket.is_single();
         let target = self.target(socket, value.assoc_id)?;
         if target.associations.is_empty() && !of_one && value.assoc_id != SCTP_CURRENT_ASSOC {
             return Err(Errno::EINVAL);
