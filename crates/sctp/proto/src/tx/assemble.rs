@@ -209,7 +209,7 @@ impl Sender {
                 // A fragment may be smaller than the largest one to fill the packet, but not by far. With
                 // fragmentation off, the path MTU has shrunk since the message was queued.
                 let fragment = room.min(max);
-                if fragment < max / 4 || rest <= max {
+                if fragment == 0 || fragment < max / 4 || rest <= max {
                     break;
                 }
                 fragment

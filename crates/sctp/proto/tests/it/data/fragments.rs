@@ -377,3 +377,19 @@ fn data_before_a_broken_chunk_is_accepted() {
     assert_eq!(w.receive_lengths(0, id), [4], "a partial chunk is dropped");
     assert_eq!(w.ends[0].stats().malformed_chunks, 1);
 }
+
+/// RFC 9260, section 3.3.1: a DATA chunk has at least one byte, also where a limit of few bytes is below a quarter of
+/// what a packet has room for.
+#[test]
+fn fragments_have_at_least_one_byte() {
+    for limit in 1..=5 {
+        let mut w = World::single_homed();
+        w.config.mtu.max_payload = Some(limit);
+        let (a, b) = w.connect();
+        let message: Vec<u8> = (0..2000_u32).map(|n| n as u8).collect();
+        w.send(0, a, 0, message.clone());
+        w.run(secs(60));
+        let received = w.receive(1, b).remove(0);
+        assert!(received.payload.into_bytes() == message, "limit {limit}");
+    }
+}
