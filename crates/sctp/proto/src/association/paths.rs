@@ -95,7 +95,8 @@ impl Association {
     ///    acknowledged (section 6.3.1, section 6.4, RFC 8899 section 6.2.1.2).
     /// 2. Confirm the path (section 5.4).
     /// 3. Clear the error counters of path and association (sections 8.1 and 8.3).
-    /// 4. Record the answer in the checks of paths on which nothing is acknowledged.
+    /// 4. Record the answer in the checks of paths on which nothing is acknowledged; probe what may have been lost
+    ///    on this one.
     /// 5. Select the path for data again (section 8.2). The RTT sample ends the back-off of the RTO (section
     ///    6.3.1, C3); data that waits for a T3-rtx of before, or that was sent from another source, is retransmitted now.
     pub(super) fn on_heartbeat_ack(&mut self, info: &[u8], cx: &mut Context<'_>) {
@@ -144,8 +145,8 @@ impl Association {
         self.liveness.on_heartbeat_ack(cx.now);
         self.report_stall(cx.now);
         // Step 4.
-        if let Some(sent) = sent {
-            self.paths.answer_silence_checks(id, sent, cx.now);
+        if sent.is_some_and(|sent| self.paths.answer_silence_checks(id, sent, cx.now)) {
+            self.sender.probe_after_silence(&mut self.paths[id]);
         }
         // Step 5.
         self.choose_path(cx.now);

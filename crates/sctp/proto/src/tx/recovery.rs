@@ -105,6 +105,15 @@ impl Sender {
         }
     }
 
+    /// Sends a tail loss probe at once on a path that passed the check of its silence.
+    pub(crate) fn probe_after_silence(&mut self, path: &mut Path) {
+        let useful = path.is_usable() && path.flight().size() > 0 && !self.window.is_probing();
+        if useful && self.detector.sends_probes() {
+            path.recovery_mut().probe_mut().repeat();
+            self.probe_due = true;
+        }
+    }
+
     fn on_reordering_timer(&mut self, cx: &mut SackContext<'_>) {
         cx.paths.iter_mut().for_each(Path::begin_sack);
         let (now, complete_up_to) = (cx.now, self.complete_up_to);

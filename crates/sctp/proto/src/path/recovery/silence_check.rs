@@ -8,6 +8,8 @@
 //! 3. The path fails the check if its HEARTBEAT ACK is missing after two undelayed round trips and another
 //!    path's HEARTBEAT ACK has arrived. That is an error of the path (section 8.2). If another path's HEARTBEAT
 //!    ACK arrives later, this path gets that time again.
+//! 4. The path passes the check if its HEARTBEAT ACK arrives. It works now, but the data and its tail loss probe may
+//!    have been lost while it did not: another probe leaves at once.
 //!
 //! If no other path is confirmed or acknowledges its HEARTBEAT, T3-rtx decides.
 //!
@@ -118,11 +120,14 @@ impl SilenceCheck {
         elsewhere
     }
 
-    /// Records a HEARTBEAT ACK of this path, whose HEARTBEAT was sent at `sent`.
-    pub(super) fn on_heartbeat_ack(&mut self, sent: Time) {
-        if self.is_answered_by(sent) {
+    /// Records a HEARTBEAT ACK of this path, whose HEARTBEAT was sent at `sent`. Returns whether the path passes the
+    /// check.
+    pub(super) fn on_heartbeat_ack(&mut self, sent: Time) -> bool {
+        let passes = self.is_answered_by(sent);
+        if passes {
             *self = Self::OVER;
         }
+        passes
     }
 
     /// Records a HEARTBEAT ACK of another path, whose HEARTBEAT was sent at `sent`; `until` ends the time that
@@ -225,21 +230,24 @@ impl Paths {
         Some(SilenceExpiry::Begun)
     }
 
-    /// Records a HEARTBEAT ACK of a path, whose HEARTBEAT was sent at `sent`, in the checks of all paths.
-    pub(crate) fn answer_silence_checks(&mut self, id: PathId, sent: Time, now: Time) {
+    /// Records a HEARTBEAT ACK of a path, whose HEARTBEAT was sent at `sent`, in the checks of all paths. Returns
+    /// whether the path passes its check (step 4).
+    pub(crate) fn answer_silence_checks(&mut self, id: PathId, sent: Time, now: Time) -> bool {
+        let mut passes = false;
         for path in self.iter_mut() {
             let wait = path.answer_time();
             let Some(recovery) = path.data.changed().map(|data| &mut data.recovery) else {
                 continue;
             };
             if path.id == id {
-                recovery.silence.on_heartbeat_ack(sent);
+                passes = recovery.silence.on_heartbeat_ack(sent);
             } else if let Some(wait) = wait {
                 recovery
                     .silence
                     .on_heartbeat_ack_elsewhere(sent, now + wait);
             }
         }
+        passes
     }
 }
 

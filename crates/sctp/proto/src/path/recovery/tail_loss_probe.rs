@@ -98,6 +98,12 @@ impl TailLossProbe {
         self.due
     }
 
+    /// Makes a probe due although the one before is not acknowledged: that was lost.
+    pub(crate) fn repeat(&mut self) {
+        self.cancel();
+        self.due = true;
+    }
+
     /// Expiry of the timer.
     pub(crate) fn timer(&self) -> Option<Time> {
         self.timer
