@@ -5,7 +5,6 @@ import threading
 import time
 
 import analysis
-from expectations import INTERVAL
 from hosts import Failed, Planes, address
 from network import NetworkError
 
@@ -26,13 +25,12 @@ interrupted = threading.Event()
 class Cell:
     """Run of a cell, from the namespaces to its result."""
 
-    interval_ms = round(INTERVAL * 1e3)
-
     def __init__(self, row, column, policy, options):
         self.row, self.column, self.policy, self.options = row, column, policy, options
         self.name = f"{row.name}/{column.name}" + ("/policy" if policy else "")
         self.directory = os.path.abspath(os.path.join(options.out, self.name.replace("/", "_")))
         self.plan = row.build(options.times)
+        self.interval_ms = round(row.interval * 1e3)
         self.programs, self.daemons, self.observed = {}, {}, []
         self.earlier = []
         self.network, self.mark = None, None

@@ -4,12 +4,10 @@ import os
 import tomllib
 
 from columns import COLUMNS
-from rows import ROWS
+from rows import INTERVAL, ROWS
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "expectations.toml"), "rb") as file:
     BOUNDS = tomllib.load(file)
-# Interval of the stream's messages in s.
-INTERVAL = 0.02
 KINDS = {column.name: column.bound for column in COLUMNS if column.ours}
 NOTICES = {row.name for row in ROWS if row.is_notice}
 COUNTS = {"lost": "lost", "repeated": "repeated", "disordered": "out of order", "waiting": "not delivered"}

@@ -10,6 +10,8 @@ from hosts import NO_NEIGHBOUR, UNREACHABLE, address
 
 # Sizes of messages in bytes: those of signaling, and ones whose packets have more than 1,400 bytes.
 SMALL, LARGE = 100, 1420
+# Seconds between two messages of a side: in most rows, and where messages are rare.
+INTERVAL, RARE = 0.02, 0.3
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Row:
     is_notice: bool = False
     # Side that sends no messages.
     mute: str = ""
+    interval: float = INTERVAL
 
 
 def fault(begin, end):
@@ -93,6 +96,16 @@ def alternate(first, begin, end):
         return Steps(steps, at - t.pause + t.rest, repairs=repairs)
 
     return build
+
+
+def short_faults(t):
+    """Returns the steps of seven failures of plane 1, of 0.2 to 0.5 s: shorter than most timers, longer than a round trip."""
+    steps, repairs, at = [], [], 0.0
+    for lasts in (0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5):
+        steps += [(at, drop(0)), (at + lasts, drop(0, "none"))]
+        repairs.append(at + lasts)
+        at += lasts + 2
+    return Steps(steps, at + t.rest, repairs=repairs)
 
 
 def both_dead(seconds):
@@ -176,6 +189,9 @@ ROWS = [
     Row("drop-both", "plane 1 drops all frames", fault(drop(0), drop(0, "none"))),
     Row("drop-outward", "plane 1 drops the frames from the connecting host", fault(drop(0, "ab"), drop(0, "none"))),
     Row("drop-inward", "plane 1 drops the frames to the connecting host", fault(drop(0, "ba"), drop(0, "none"))),
+    Row("drop-rare", "plane 1 drops all frames while only the connecting host sends, one message each 300 ms", fault(drop(0), drop(0, "none")), mute="b",
+        interval=RARE),
+    Row("short", "plane 1 drops all frames seven times, for 0.2 to 0.5 s", short_faults),
     Row("wrong-neighbour", "the neighbour entry of the peer's first address is wrong", fault(command(WRONG), command(RIGHT))),
     Row("icmp-host", "plane 1 answers by ICMP Host Unreachable", fault(change(0, reject=1), change(0, reject=None))),
     Row("icmp-port", "plane 1 answers by ICMP Port or Protocol Unreachable", fault(reject, change(0, reject=None))),

@@ -158,7 +158,7 @@ impl Association {
         if let Some(sent) = sent {
             let rtt = cx.now.since(sent);
             let current = self.paths.current();
-            self.paths[current].on_rtt_measured(rtt, &self.config);
+            self.paths[current].on_set_up_measured(rtt, &self.config);
         }
         self.liveness.clear_errors();
         self.state = AssociationState::CookieEchoed(Box::new(CookieEchoed {
@@ -347,7 +347,7 @@ impl Association {
         if let Some(sent) = echoed.sent {
             let rtt = cx.now.since(sent);
             let current = self.paths.current();
-            self.paths[current].on_rtt_measured(rtt, &self.config);
+            self.paths[current].on_set_up_measured(rtt, &self.config);
         }
         self.establish(false, cx);
     }
@@ -367,6 +367,8 @@ impl Association {
             cookie.peer_initial_tsn,
         );
         self.apply_advice(cookie.preferred, cookie.adaptation_layer);
+        let current = self.paths.current();
+        self.paths[current].on_set_up_round_trip(cx.now.since(cookie.created));
         self.establish(true, cx);
     }
 

@@ -48,7 +48,8 @@ pub(super) struct HeartbeatState {
     /// New data gave no RTT sample because its SACK arrived on another path; a heartbeat has to measure the
     /// RTT.
     unmeasured: bool,
-    /// Round-trip time of the last acknowledged heartbeat, in microseconds; 0 for none.
+    /// Round-trip time of the last acknowledged heartbeat, or of the set-up before the first, in microseconds; 0 for
+    /// none.
     rtt: u32,
 }
 
@@ -192,11 +193,11 @@ impl HeartbeatState {
         Some(acknowledged.sent)
     }
 
-    fn take_rtt(&mut self, rtt: Duration) {
+    pub(super) fn take_rtt(&mut self, rtt: Duration) {
         self.rtt = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
     }
 
-    /// Round-trip time of the last acknowledged heartbeat.
+    /// Round-trip time of the last acknowledged heartbeat, or of the set-up.
     pub(super) fn rtt(&self) -> Option<Duration> {
         (self.rtt > 0).then(|| Duration::from_micros(self.rtt.into()))
     }

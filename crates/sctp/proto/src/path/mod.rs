@@ -309,9 +309,16 @@ impl Path {
         self.rto.take_highest()
     }
 
-    /// Takes an RTT sample (section 6.3.1).
-    pub(crate) fn on_rtt_measured(&mut self, rtt: Duration, config: &AssociationConfig) {
+    /// Takes the RTT sample of an INIT or a COOKIE ECHO, whose answers no delay of a SACK is part of.
+    pub(crate) fn on_set_up_measured(&mut self, rtt: Duration, config: &AssociationConfig) {
+        self.heartbeat.take_rtt(rtt);
         self.rto.measured(rtt, config);
+    }
+
+    /// Records the time from an INIT ACK to its COOKIE ECHO, which is no sample for the RTO: the COOKIE ECHO may be a
+    /// retransmission.
+    pub(crate) fn on_set_up_round_trip(&mut self, rtt: Duration) {
+        self.heartbeat.take_rtt(rtt);
     }
 
     /// Doubles the RTO, up to RTO.Max (section 6.3.3, E2). Returns the one before.

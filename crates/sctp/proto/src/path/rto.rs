@@ -44,11 +44,6 @@ impl Rto {
         self.value
     }
 
-    /// RTTVAR; zero before the first measurement.
-    pub(super) fn rttvar(&self) -> Duration {
-        self.rttvar
-    }
-
     /// Takes an RTT sample (RFC 9260, section 6.3.1):
     ///
     /// 1. Set SRTT and RTTVAR from the first sample (C2), or smooth them (C3).

@@ -4,10 +4,11 @@
 use crate::common;
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use carrick_proto::{AssociationConfig, AssociationId, SendOptions, Time};
+use carrick_proto::{AssociationConfig, AssociationId, ParameterChanges, SendOptions, Time};
 use carrick_wire::ChunkType;
 use common::*;
 
@@ -27,8 +28,8 @@ struct Pair {
     longest: Duration,
     /// Messages leave without Nagle's algorithm.
     no_delay: bool,
-    /// Number of endpoints that send.
-    talkers: usize,
+    /// Endpoints that send.
+    talkers: Range<usize>,
 }
 
 fn recommended() -> AssociationConfig {
@@ -37,6 +38,13 @@ fn recommended() -> AssociationConfig {
 
 impl Pair {
     fn new(config: &AssociationConfig) -> Self {
+        let mut pair = Self::fresh(config);
+        pair.talk(ms(2000));
+        pair
+    }
+
+    /// An association that has sent no data.
+    fn fresh(config: &AssociationConfig) -> Self {
         let mut w = World::with(2, |_, c| c.association = config.clone());
         w.config = config.clone();
         let cut = Rc::new(Cell::new([[false; 2]; 2]));
@@ -50,7 +58,7 @@ impl Pair {
             }
         });
         let (w, a, b) = w.connected();
-        let mut pair = Self {
+        Self {
             w,
             ids: [a, b],
             cut,
@@ -59,10 +67,8 @@ impl Pair {
             sent_at: [Vec::new(), Vec::new()],
             longest: Duration::ZERO,
             no_delay: true,
-            talkers: 2,
-        };
-        pair.talk(ms(2000));
-        pair
+            talkers: 0..2,
+        }
     }
 
     /// Cuts or repairs a network in both directions.
@@ -97,7 +103,7 @@ impl Pair {
                 continue;
             }
             next += interval;
-            for end in 0..self.talkers {
+            for end in self.talkers.clone() {
                 let number = self.next[end];
                 self.next[end] += 1;
                 self.sent_at[end].push(self.w.now);
@@ -143,10 +149,12 @@ impl Pair {
     }
 }
 
-/// Longest delay of a message when a network fails: the silence limit of at most two round trips of 20 ms and two
-/// SACK delays of 200 ms, two round trips for the heartbeats, half a round trip for the data, and the 5 ms between
-/// two looks for messages.
-const FAILOVER: Duration = Duration::from_millis(40 + 400 + 40 + 10 + 5);
+/// Longest delay of a message when a network fails: the silence limit of at most two round trips of 20 ms and one and a
+/// quarter SACK delays of 200 ms, two round trips for the heartbeats, half a round trip for the data, and twice the
+/// 5 ms between two looks for messages.
+const FAILOVER: Duration = Duration::from_millis(40 + 250 + 40 + 10 + 10);
+/// Longest time for which Nagle's algorithm holds a message: a round trip and a SACK delay.
+const NAGLE: Duration = Duration::from_millis(20 + 200);
 
 /// The sequence of failures after which both paths depended on one network (RFC 9260, section 6.4: the source
 /// that the routes of the host select).
@@ -267,22 +275,58 @@ fn the_first_network_to_return_is_used() {
     }
 }
 
+/// Delayed SACKs and Nagle's algorithm are no silence, however often messages are sent.
 #[test]
 fn paths_without_losses_are_not_checked() {
-    for no_delay in [false, true] {
-        let mut pair = Pair::new(&recommended());
-        pair.no_delay = no_delay;
-        pair.w.log.clear();
-        pair.talk(secs(60));
-        for end in 0..2 {
-            let stats = pair.w.stats(end, pair.ids[end]).counters;
-            assert_eq!(
-                stats.fast_retransmissions + stats.timeout_retransmissions,
-                0
-            );
-            let to_first = |p: &&SentPacket| p.to() == addresses(1 - end)[0];
-            let heartbeats = pair.w.sent(end, ChunkType::HEARTBEAT);
-            assert_eq!(heartbeats.into_iter().filter(to_first).count(), 0);
+    for (interval, talkers) in [20, 70, 150, 250, 600]
+        .into_iter()
+        .flat_map(|interval| [0..1, 1..2, 0..2].map(|talkers| (ms(interval), talkers)))
+    {
+        for no_delay in [false, true] {
+            let mut pair = Pair::fresh(&recommended());
+            (pair.no_delay, pair.talkers) = (no_delay, talkers.clone());
+            pair.w.log.clear();
+            pair.talk_each(interval, secs(60));
+            for end in talkers.clone() {
+                let stats = pair.w.stats(end, pair.ids[end]).counters;
+                assert_eq!(
+                    stats.fast_retransmissions + stats.timeout_retransmissions,
+                    0
+                );
+                let to_first = |p: &&SentPacket| p.to() == addresses(1 - end)[0];
+                let heartbeats = pair.w.sent(end, ChunkType::HEARTBEAT);
+                let checks = heartbeats.into_iter().filter(to_first).count();
+                assert_eq!(
+                    checks, 0,
+                    "of {end}, a message in {interval:?} of {talkers:?}"
+                );
+            }
+        }
+    }
+}
+
+/// RFC 9260, section 6.2, allows SACK delays of up to 500 ms: data on a path without losses stays there.
+#[test]
+fn long_sack_delays_of_a_peer_are_no_failure() {
+    let mut random = random_below(5);
+    for talkers in [0..1, 0..2] {
+        for no_delay in [false, true] {
+            let mut pair = Pair::fresh(&recommended());
+            (pair.no_delay, pair.talkers) = (no_delay, talkers.clone());
+            let changes = ParameterChanges::new().sack(ms(500), 2);
+            let (now, peer) = (pair.w.now, pair.ids[1]);
+            pair.w.ends[1]
+                .change_parameters(now, peer, &changes)
+                .unwrap();
+            for _ in 0..200 {
+                pair.talk_each(ms(20 + random(700)), secs(2));
+            }
+            let counters = pair.w.stats(0, pair.ids[0]).counters;
+            assert_eq!(counters.t3_expirations, 0);
+            let data = pair.w.sent(0, ChunkType::DATA);
+            let moved = data.iter().filter(|p| p.to() == addresses(1)[1]);
+            assert_eq!(moved.count(), 0, "{talkers:?}, Nagle {}", !no_delay);
+            pair.assert_complete();
         }
     }
 }
@@ -318,24 +362,27 @@ fn a_path_with_losses_is_kept() {
     pair.assert_complete();
 }
 
-/// A network fails for so short a time that it works again when the silence of its path is checked, but not when
-/// the tail loss probe left.
-#[test]
-fn short_failures_delay_no_message_until_t3() {
-    let mut state = 7_u64;
-    let mut random = |below: u64| {
+/// Returns a function that returns a random number below its argument.
+fn random_below(mut state: u64) -> impl FnMut(u64) -> u64 {
+    move |below| {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
-    };
-    for (talkers, no_delay) in [(1, false), (1, true), (2, false), (2, true)] {
-        // Nagle's algorithm holds a message until the delayed SACK for the one before.
-        let limit = FAILOVER + ms(if no_delay { 40 } else { 250 });
+    }
+}
+
+/// A network fails for so short a time that it works again when the silence of its path is checked, but not when
+/// the tail loss probe left.
+#[test]
+fn short_failures_delay_no_message_until_t3() {
+    let mut random = random_below(7);
+    for (talkers, no_delay) in [(0..1, false), (0..1, true), (0..2, false), (0..2, true)] {
+        let limit = FAILOVER + ms(40) + if no_delay { ms(0) } else { NAGLE };
         for _ in 0..100 {
             let gap = 40 + random(600);
             let mut pair = Pair::new(&recommended());
-            (pair.no_delay, pair.talkers) = (no_delay, talkers);
+            (pair.no_delay, pair.talkers) = (no_delay, talkers.clone());
             pair.talk_each(ms(gap), secs(3));
             for _ in 0..5 {
                 let cut = 100 + random(500);
@@ -349,6 +396,36 @@ fn short_failures_delay_no_message_until_t3() {
             }
             pair.assert_complete();
         }
+    }
+}
+
+/// A network fails while messages are rare: round trips are measured by delayed SACKs alone, in the first seconds of
+/// an association, and Nagle's algorithm holds what was sent since the last SACK.
+#[test]
+fn rare_messages_move_in_time() {
+    let mut random = random_below(3);
+    for (talkers, no_delay) in [0..1, 1..2, 0..2]
+        .into_iter()
+        .flat_map(|talkers| [(talkers.clone(), false), (talkers, true)])
+    {
+        let mut worst = Duration::ZERO;
+        for _ in 0..200 {
+            let gap = 10 + random(400);
+            let mut pair = Pair::fresh(&recommended());
+            (pair.no_delay, pair.talkers) = (no_delay, talkers.clone());
+            pair.talk_each(ms(gap), ms(500 + random(30_000)));
+            pair.w.run(ms(random(gap)));
+            pair.set_cut(0, true);
+            let late = pair.talk_each(ms(gap), secs(3));
+            worst = worst.max(late);
+            pair.assert_complete();
+        }
+        let limit = FAILOVER + if no_delay { ms(0) } else { NAGLE };
+        assert!(
+            worst <= limit,
+            "{talkers:?}, Nagle {}: {worst:?}",
+            !no_delay
+        );
     }
 }
 

@@ -13,9 +13,9 @@
 //!
 //! If no other path is confirmed or acknowledges its HEARTBEAT, T3-rtx decides.
 //!
-//! The undelayed round trip is that of the last HEARTBEAT or the minimum of RACK, whichever is less; SRTT contains
-//! delays of SACKs. The silence limit is SRTT + 4 * RTTVAR, within these bounds: at least two undelayed round
-//! trips and the SACK delay, at most two SACK delays; and never below 2 * SRTT.
+//! The undelayed round trip is the least of that of the last HEARTBEAT, or of the set-up before the first, the minimum
+//! of RACK, and SRTT, which contains delays of SACKs. The silence limit is two undelayed round trips and one and a
+//! quarter SACK delays, but never below twice the part of SRTT that no SACK delay explains, plus the SACK delay.
 
 use core::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::config::AssociationConfig;
 use crate::path::{Path, PathId, Paths};
 use crate::time::Time;
 
-/// Least time for a HEARTBEAT ACK: timers of hosts are not finer.
+/// Least time for a HEARTBEAT ACK, and for a SACK beyond its delay: timers of hosts are not finer.
 const MIN_ANSWER_TIME: Duration = Duration::from_millis(10);
 
 /// State of the check of one path.
@@ -84,9 +84,16 @@ impl SilenceCheck {
         }
     }
 
-    /// Records that data was acknowledged; `at` is the time of step 2 if data remains outstanding.
-    pub(super) fn on_acknowledged(&mut self, at: Option<Time>) {
-        *self = at.map_or(Self::IDLE, Self::Armed);
+    /// Records that data was acknowledged `now`, with the round trip of the last of it that was sent once; `at` is the
+    /// time of step 2 if data remains outstanding. A check that has begun continues if that data was sent before it: its
+    /// SACK may have arrived by another path, after this one has failed.
+    pub(super) fn on_acknowledged(&mut self, now: Time, rtt: Option<Duration>, at: Option<Time>) {
+        match (*self, at) {
+            (_, None) => *self = Self::IDLE,
+            (Self::Asked { since, .. } | Self::Overdue { since }, Some(_))
+                if rtt.is_none_or(|rtt| now < since + rtt) => {}
+            (_, Some(at)) => *self = Self::Armed(at),
+        }
     }
 
     /// Records that the heartbeats of step 2 are requested.
@@ -164,20 +171,18 @@ impl Path {
     fn answer_time(&self) -> Option<Duration> {
         let minimum = self.data.recovery.rack.min_rtt();
         let heartbeat = self.heartbeat.rtt();
-        let undelayed = match (minimum, heartbeat) {
-            (Some(a), Some(b)) => a.min(b),
-            (a, b) => a.or(b).or(self.rto.srtt())?,
-        };
+        let undelayed = [minimum, heartbeat, self.rto.srtt()];
+        let undelayed = undelayed.into_iter().flatten().min()?;
         Some((2 * undelayed).max(MIN_ANSWER_TIME))
     }
 
     /// Returns the time of step 2 of the check, if nothing is acknowledged before.
     fn silent_at(&self, now: Time, config: &AssociationConfig) -> Option<Time> {
         let delay = config.timers.sack_delay;
-        let least = self.answer_time()? + delay;
-        let (srtt, rttvar) = (self.rto.srtt()?, self.rto.rttvar());
-        let limit = (srtt + 4 * rttvar).clamp(least, least + delay);
-        Some(now + limit.max(2 * srtt))
+        let late = (delay / 4).max(MIN_ANSWER_TIME);
+        let undelayed = 2 * self.rto.srtt()?.saturating_sub(delay);
+        let limit = delay + undelayed.max(self.answer_time()? + late);
+        Some(now + limit)
     }
 
     /// Records that data is sent on this path, one of several: what is acknowledged is watched.
@@ -197,8 +202,9 @@ impl Path {
         } else {
             None
         };
+        let rtt = self.newly_acked().rtt;
         if let Some(recovery) = self.used_recovery() {
-            recovery.silence.on_acknowledged(at);
+            recovery.silence.on_acknowledged(now, rtt, at);
         }
     }
 }
@@ -274,7 +280,7 @@ mod tests {
         assert_eq!(check.timer(), None);
         check.on_data_sent(at(500));
         assert_eq!(check.timer(), None, "one check until data is acknowledged");
-        check.on_acknowledged(Some(at(700)));
+        check.on_acknowledged(at(520), Some(Duration::from_millis(20)), Some(at(700)));
         assert_eq!(check.timer(), Some(at(700)));
     }
 
@@ -286,6 +292,20 @@ mod tests {
         check.on_heartbeat_ack(at(240));
         check.on_heartbeat_ack_elsewhere(at(241), at(300));
         assert!(!check.expire());
+    }
+
+    #[test]
+    fn an_acknowledgement_of_older_data_ends_no_check() {
+        for (rtt, timer) in [(Some(21), 280), (None, 280), (Some(20), 700)] {
+            let mut check = SilenceCheck::IDLE;
+            check.on_data_sent(at(240));
+            check.ask(at(240), at(280));
+            let rtt = rtt.map(Duration::from_millis);
+            check.on_acknowledged(at(260), rtt, Some(at(700)));
+            assert_eq!(check.timer(), Some(at(timer)), "{rtt:?}");
+            check.on_acknowledged(at(270), None, None);
+            assert_eq!(check, SilenceCheck::IDLE, "no data is outstanding");
+        }
     }
 
     #[test]
