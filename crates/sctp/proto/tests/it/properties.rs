@@ -131,7 +131,12 @@ proptest! {
         verdicts in vec(0_u8..20, 50..400),
         buffer in 3000_usize..60_000,
     ) {
-        let mut w = World::with(2, |_, c| c.association.buffers.receive_buffer = buffer);
+        // Whatever packets are lost, the set-up and the association continue (RFC 9260, sections 5.1 and 8.1).
+        let mut w = World::with(2, |_, c| {
+            c.association.buffers.receive_buffer = buffer;
+            c.association.paths.association_max_retrans = 1000;
+        });
+        w.config.paths.association_max_retrans = 1000;
         let mut n = 0;
         w.rule(move |_| {
             n += 1;
@@ -142,7 +147,6 @@ proptest! {
                 _ => Verdict::Pass,
             }
         });
-        // The set-up continues whatever packets are lost.
         w.config.timers.max_init_retransmits = 1000;
         let a = w.begin_connect(&addresses(1));
         for (number, &(stream, unordered, size)) in plans.iter().enumerate() {
