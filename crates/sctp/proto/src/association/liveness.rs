@@ -46,9 +46,10 @@ impl Liveness {
         self.last_heartbeat_ack = Some(now);
     }
 
-    /// Returns whether a heartbeat was acknowledged after this time.
-    pub(super) fn acknowledged_heartbeat_since(&self, time: Time) -> bool {
-        self.last_heartbeat_ack.is_some_and(|at| at > time)
+    /// Time of the last HEARTBEAT ACK, if it is later than the last loss that was counted.
+    pub(super) fn heartbeat_ack_after_loss(&self) -> Option<Time> {
+        self.last_heartbeat_ack
+            .filter(|at| self.counted_at.is_none_or(|loss| loss < *at))
     }
 
     /// Records an ICMP Protocol Unreachable; `rto` is the RTO without its back-off. Returns whether an RTO has

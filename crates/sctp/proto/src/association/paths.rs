@@ -143,7 +143,6 @@ impl Association {
             self.liveness.clear_errors();
         }
         self.liveness.on_heartbeat_ack(cx.now);
-        self.report_stall(cx.now);
         // Step 4.
         if sent.is_some_and(|sent| self.paths.answer_silence_checks(id, sent, cx.now)) {
             self.sender.probe_after_silence(&mut self.paths[id]);
@@ -229,17 +228,19 @@ impl Association {
             && self.paths.fails_over_quickly()
     }
 
-    /// Notifies the user, once for each stall, that heartbeats are acknowledged and data is not.
-    fn report_stall(&mut self, now: Time) {
-        let (Some(since), Some(rtos)) = (
-            self.sender.stalled_since(),
-            self.config.timers.no_progress_after,
-        ) else {
+    /// Notifies the user, once for each stall, that heartbeats are acknowledged and data is not: T3-rtx expired, and
+    /// since the last error a heartbeat was acknowledged, early enough for a SACK as well. At the end of an outage
+    /// heartbeats are acknowledged first, and the data soon after them.
+    pub(super) fn report_stall(&mut self, rto: Duration, now: Time) {
+        let timers = &self.config.timers;
+        let (Some(since), Some(rtos)) = (self.sender.stalled_since(), timers.no_progress_after)
+        else {
             return;
         };
-        let answered = self.liveness.acknowledged_heartbeat_since(since);
-        let limit = since + self.config.timers.rto_initial.saturating_mul(rtos);
-        if answered && limit <= now {
+        let answered = self.liveness.heartbeat_ack_after_loss();
+        let answered =
+            answered.is_some_and(|at| at > since && at + rto.min(timers.rto_initial) <= now);
+        if answered && since + timers.rto_initial.saturating_mul(rtos) <= now {
             self.events.notify_stall(since);
         }
     }

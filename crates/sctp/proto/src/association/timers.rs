@@ -213,7 +213,8 @@ impl Association {
     /// 1. Count it and inform MTU discovery, which may have found a black hole (RFC 8899 section 4.3).
     /// 2. Let the sender reduce its window, back off the RTO and mark the data in flight (rules E1 to E3).
     /// 3. Unless a closed window is probed, count an error of path and association (sections 8.1, 8.2), or end the
-    ///    association if the peer was reported as unreachable an RTO ago (section 10, ICMP8).
+    ///    association if the peer was reported as unreachable an RTO ago (section 10, ICMP8). Notify the user if
+    ///    heartbeats are acknowledged meanwhile.
     fn on_t3(&mut self, id: PathId, cx: &mut Context<'_>) {
         if self.paths[id].flight().size() == 0 && !self.sender.awaits_forward_on(id) {
             // All data that was in flight here has been marked for retransmission elsewhere.
@@ -232,6 +233,7 @@ impl Association {
         }
         if is_error {
             self.paths[id].leave_errors_to_t3();
+            self.report_stall(waited, cx.now);
             self.on_path_error(id, PathErrorCause::T3Expired, Some(waited), cx);
         }
     }

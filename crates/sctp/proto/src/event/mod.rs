@@ -78,8 +78,8 @@ pub enum Event {
     /// Association.Max.Retrans.
     Dormant,
     /// The cumulative TSN has not advanced for [`TimerConfig::no_progress_after`](crate::TimerConfig::no_progress_after) RTOs although the
-    /// peer responds on its paths, e.g. because a middlebox drops large packets; error counters do not
-    /// detect this.
+    /// peer acknowledges heartbeats, e.g. because a middlebox drops large packets; error counters do not
+    /// detect this. Queued when T3-rtx expires.
     NoProgress,
     /// COMMUNICATION ERROR: the peer reported an error in an ERROR chunk.
     PeerError(PeerError),

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use carrick_proto::{AssociationConfig, AssociationId, ParameterChanges, SendOptions, Time};
+use carrick_proto::{AssociationConfig, AssociationId, Event, ParameterChanges, SendOptions, Time};
 use carrick_wire::ChunkType;
 use common::*;
 
@@ -426,6 +426,27 @@ fn rare_messages_move_in_time() {
             "{talkers:?}, Nagle {}: {worst:?}",
             !no_delay
         );
+    }
+}
+
+/// The heartbeats that are acknowledged at the end of an outage are no sign that data alone is lost.
+#[test]
+fn the_end_of_an_outage_is_no_stall() {
+    for order in [[0, 1], [1, 0]] {
+        for dead in [25, 45, 90] {
+            let mut pair = Pair::new(&recommended());
+            pair.set_cut(order[0], true);
+            pair.talk(secs(3));
+            pair.set_cut(order[1], true);
+            pair.talk(secs(dead));
+            pair.set_cut(order[0], false);
+            pair.talk(secs(60));
+            pair.assert_complete();
+            for end in 0..2 {
+                let events = pair.w.events(end);
+                assert!(!events.contains(&Event::NoProgress), "{dead} s: {events:?}");
+            }
+        }
     }
 }
 

@@ -113,7 +113,7 @@ fn stalled_data_is_reported_despite_heartbeats() {
         if eaten { Verdict::Drop } else { Verdict::Pass }
     });
     w.send(0, a, 0, pattern(1000));
-    w.run(secs(45));
+    w.run(secs(47));
     let events = w.events(0);
     let reported = events.iter().filter(|e| **e == Event::NoProgress).count();
     assert_eq!(reported, 1, "{events:?}");
