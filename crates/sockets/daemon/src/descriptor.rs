@@ -331,13 +331,15 @@ pub(crate) fn describe(status: &Status) -> Description {
 #[cfg(test)]
 mod tests {
     use carrick_proto::Time;
+    use carrick_proto::export::VERSION;
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
     use super::*;
 
     fn descriptor(end: DaemonEnd) -> Descriptor {
         let number = 7_u64.to_be_bytes();
-        let socket = SocketId::read(&mut ExportReader::new(&number, Time::ZERO, None)).unwrap();
+        let socket =
+            SocketId::read(&mut ExportReader::new(VERSION, &number, Time::ZERO, None)).unwrap();
         Descriptor::new(socket, (0, 1), end)
     }
 

@@ -46,8 +46,8 @@ use crate::driver::{Driver, Token, UserResources};
 use crate::statistics::MetricsServer;
 use crate::{Config, Daemon, DaemonError, service};
 
-/// Format of the daemon's state. Its version changes with every change of the state.
-const FORMAT: Format = Format::new(*b"carrickd", 1);
+/// Format of the daemon's state.
+const FORMAT: Format = Format::new(*b"carrickd");
 
 /// Limit of the time in which the other side answers.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -620,7 +620,7 @@ fn read(file: &OwnedFd) -> Result<DaemonState, Reason> {
 }
 
 fn decoded(bytes: &[u8]) -> Result<DaemonState, ImportError> {
-    let mut input = ExportReader::new(FORMAT.open(bytes)?, Time::ZERO, None);
+    let mut input = FORMAT.open(bytes, Time::ZERO, None)?;
     let state = DaemonState::read(&mut input)?;
     input.finish()?;
     Ok(state)
@@ -628,7 +628,7 @@ fn decoded(bytes: &[u8]) -> Result<DaemonState, ImportError> {
 
 #[cfg(test)]
 mod tests {
-    use carrick_proto::export::ExportWriter;
+    use carrick_proto::export::{ExportWriter, OLDEST_VERSION, VERSION};
 
     use super::*;
 
@@ -636,11 +636,15 @@ mod tests {
     fn damaged_states_and_other_versions_are_refused() {
         let refused = |bytes: &[u8]| decoded(bytes).map(drop).unwrap_err();
         assert_eq!(refused(b"state"), ImportError::NoExport);
-        let other = Format::new(*b"carrickd", 2);
-        let other = other.export(Time::ZERO, |_: &mut ExportWriter| {}).unwrap();
+        let mut other = FORMAT
+            .export(Time::ZERO, |_: &mut ExportWriter| {})
+            .unwrap();
+        let found = VERSION + 1;
+        other[8..10].copy_from_slice(&found.to_be_bytes());
         let version = ImportError::Version {
-            found: 2,
-            supported: 1,
+            found,
+            oldest: OLDEST_VERSION,
+            latest: VERSION,
         };
         assert_eq!(refused(&other), version);
         let mut damaged = FORMAT.export(Time::ZERO, |out| out.raw(&[0; 9])).unwrap();
@@ -649,7 +653,7 @@ mod tests {
         assert_eq!(refused(&damaged), ImportError::Damaged);
     }
 
-    /// Checksum of all lists of fields, which changes with the version of [`FORMAT`].
+    /// Checksum of all lists of fields, which changes with the version of the format.
     const LAYOUT: u32 = 0x529e_368d;
 
     #[test]
@@ -669,7 +673,7 @@ mod tests {
         let sum = carrick_wire::crc32c(lists.join("\n").as_bytes());
         assert_eq!(
             sum, LAYOUT,
-            "the exported state changed: increment the version of FORMAT, if a release has it, and set LAYOUT to {sum:#x}"
+            "the exported state changed: set LAYOUT to {sum:#x}, and follow the same test of carrick-proto (export/tests.rs)"
         );
     }
 

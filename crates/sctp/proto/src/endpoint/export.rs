@@ -11,8 +11,8 @@ use crate::export::{ExportError, ExportReader, ExportWriter, Format, ImportError
 use crate::route::MatchingAddress;
 use crate::time::Time;
 
-/// Format of an endpoint. Its version changes with every change of the state, also within a release of the crate.
-const FORMAT: Format = Format::new(*b"carrick\x1a", 1);
+/// Format of an endpoint.
+const FORMAT: Format = Format::new(*b"carrick\x1a");
 
 /// State of an endpoint and of all its associations, exported by [`Endpoint::export`].
 ///
@@ -73,8 +73,7 @@ impl Endpoint {
     /// # Errors
     /// [`ImportError`]. Memory is bounded by a small multiple of the bytes.
     pub fn import(config: ImportConfig, now: Time, bytes: &[u8]) -> Result<Self, ImportError> {
-        let state = FORMAT.open(bytes)?;
-        let mut input = ExportReader::new(state, now, Some(&config));
+        let mut input = FORMAT.open(bytes, now, Some(&config))?;
         let mut endpoint = Self::read_state(&mut input)?;
         input.finish()?;
         endpoint.config.source_selection = config.source_selection;

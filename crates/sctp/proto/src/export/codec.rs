@@ -111,6 +111,8 @@ impl ExportWriter {
 /// Decoder of an export.
 #[doc(hidden)]
 pub struct ExportReader<'a> {
+    /// Version of the state that is read.
+    pub(super) version: u16,
     rest: &'a [u8],
     now: Time,
     /// Values of the import and of the parts that have been read, for those behind them.
@@ -118,18 +120,24 @@ pub struct ExportReader<'a> {
 }
 
 impl<'a> ExportReader<'a> {
-    /// Begins to read the state that an export contains; `now` is the moment of the export by the clock of the
+    /// Begins to read the state of this version that an export contains; `now` is the moment of the export by the clock of the
     /// importing program. `parts` are those that are code; `None` where the state has none.
-    pub fn new(bytes: &'a [u8], now: Time, parts: Option<&dyn ImportParts>) -> Self {
+    pub fn new(version: u16, bytes: &'a [u8], now: Time, parts: Option<&dyn ImportParts>) -> Self {
         let mut shared = SharedValues::default();
         if let Some(parts) = parts {
             parts.share(&mut shared);
         }
         Self {
+            version,
             rest: bytes,
             now,
             shared,
         }
+    }
+
+    /// Returns the version of the state that is read.
+    pub fn version(&self) -> u16 {
+        self.version
     }
 
     /// Returns the moment of the export by the clock of the importing program.
@@ -228,17 +236,20 @@ const OUT_OF_RANGE: ImportError = ImportError::Malformed("range of a number");
 /// The bytes end within a value.
 const TRUNCATED: ImportError = ImportError::Malformed("truncated");
 
-/// Implements [`Portable`] for a struct by its fields. A new field is an error of the compiler until it is listed.
-/// Fields under `rebuilt` are not stored; `check` names a condition of the struct that was read.
+/// Implements [`Portable`] for a struct by its fields. A new field is an error of the compiler until it is listed: with
+/// the version that has it first, under `since`, with its value in older exports. Fields under `rebuilt` are not
+/// stored; `check` names a condition of the struct that was read.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! portable_struct {
     ($name:ident { $($field:ident),* $(,)? }
+        $(since $version:literal { $($later:ident: $before:expr),* $(,)? })*
         $(rebuilt { $($rebuilt:ident: $value:expr),* $(,)? })? $(check $check:path)?) => {
         impl $crate::export::Portable for $name {
             fn write(&self, out: &mut $crate::export::ExportWriter) {
-                let Self { $($field,)* $($($rebuilt: _,)*)? } = self;
+                let Self { $($field,)* $($($later,)*)* $($($rebuilt: _,)*)? } = self;
                 $($crate::export::Portable::write($field, out);)*
+                $($($crate::export::Portable::write($later, out);)*)*
             }
 
             fn read(
@@ -246,6 +257,11 @@ macro_rules! portable_struct {
             ) -> Result<Self, $crate::export::ImportError> {
                 let read = Self {
                     $($field: $crate::export::Portable::read(input)?,)*
+                    $($($later: if input.version() < $version {
+                        $before
+                    } else {
+                        $crate::export::Portable::read(input)?
+                    },)*)*
                     $($($rebuilt: $value,)*)?
                 };
                 $(let check: fn(&Self) -> bool = $check;

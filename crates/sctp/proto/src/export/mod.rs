@@ -9,6 +9,9 @@
 //! `portable_tuple!` and `portable_enum!` list them. Indexes, caches and buffers that the state determines are not
 //! stored but rebuilt. `docs/decisions/handover.md` has the reasons.
 //!
+//! The version of the state is that of all crates of the workspace. A reader reads its own and older ones: a field of a
+//! later version is listed with it, and with its value in older exports (`since` in `portable_struct!`).
+//!
 //! The crate with the sockets exports its own state by the same codec. The codec is hidden from the documentation:
 //! it serves the crates of this workspace and changes without notice.
 
@@ -31,6 +34,14 @@ pub use shared_values::{ImportParts, SharedValues};
 use crate::error::ConfigError;
 use crate::peer_text::PeerText;
 use crate::time::Time;
+
+/// Version of the state that is written, of all crates of the workspace.
+#[doc(hidden)]
+pub const VERSION: u16 = 1;
+
+/// Oldest version of the state that is read.
+#[doc(hidden)]
+pub const OLDEST_VERSION: u16 = 1;
 
 /// Bytes in front of the state.
 const HEADER: usize = 8 + 2 + 8;
@@ -76,12 +87,14 @@ impl core::error::Error for ExportError {}
 pub enum ImportError {
     /// The bytes are no export of this kind.
     NoExport,
-    /// Another version of the crate exported the state, with this version of the format.
+    /// The state has a version that this release does not import.
     Version {
         /// Version of the export.
         found: u16,
-        /// Version that this crate imports.
-        supported: u16,
+        /// Oldest version that is imported.
+        oldest: u16,
+        /// Latest version that is imported.
+        latest: u16,
     },
     /// The bytes are incomplete or damaged.
     Damaged,
@@ -110,10 +123,14 @@ impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoExport => f.write_str("the bytes are no export of this kind"),
-            Self::Version { found, supported } => write!(
+            Self::Version {
+                found,
+                oldest,
+                latest,
+            } => write!(
                 f,
-                "the state was exported with version {found} of the format, and this program \
-                 imports version {supported}: import it with the program's release that exported it"
+                "the state was exported with version {found} of the format, and this program imports versions \
+                 {oldest} to {latest}: import it with the release that exported it, or with one between the two"
             ),
             Self::Damaged => {
                 f.write_str("the export is incomplete or damaged: its checksum is wrong")
@@ -148,18 +165,17 @@ impl fmt::Display for ImportError {
 
 impl core::error::Error for ImportError {}
 
-/// Magic number and version of an export.
+/// Magic number of an export.
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Format {
     magic: [u8; 8],
-    version: u16,
 }
 
 impl Format {
-    /// Returns the format with a magic number, and a version that changes with every change of the state.
-    pub const fn new(magic: [u8; 8], version: u16) -> Self {
-        Self { magic, version }
+    /// Returns the format with a magic number.
+    pub const fn new(magic: [u8; 8]) -> Self {
+        Self { magic }
     }
 
     /// Returns an export of the state at `now` that `write` appends.
@@ -173,7 +189,7 @@ impl Format {
     ) -> Result<Vec<u8>, ExportError> {
         let mut out = ExportWriter::new(now);
         out.raw(&self.magic);
-        out.raw(&self.version.to_be_bytes());
+        out.raw(&VERSION.to_be_bytes());
         out.raw(&[0; 8]);
         write(&mut out);
         if let Some(fault) = out.fault {
@@ -187,22 +203,22 @@ impl Format {
         Ok(bytes)
     }
 
-    /// Checks magic number, version, length and checksum of an export. Returns the state in it.
+    /// Checks magic number, version, length and checksum of an export. Begins to read the state in it, as
+    /// [`ExportReader::new`] does.
     ///
     /// # Errors
     /// [`ImportError::NoExport`], [`ImportError::Version`] or [`ImportError::Damaged`].
-    pub fn open<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8], ImportError> {
+    pub fn open<'a>(
+        &self,
+        bytes: &'a [u8],
+        now: Time,
+        parts: Option<&dyn ImportParts>,
+    ) -> Result<ExportReader<'a>, ImportError> {
         let rest = bytes
             .strip_prefix(&self.magic)
             .ok_or(ImportError::NoExport)?;
         let (version, rest) = rest.split_first_chunk().ok_or(ImportError::Damaged)?;
-        let found = u16::from_be_bytes(*version);
-        if found != self.version {
-            return Err(ImportError::Version {
-                found,
-                supported: self.version,
-            });
-        }
+        let version = supported(u16::from_be_bytes(*version))?;
         let (len, rest) = rest.split_first_chunk().ok_or(ImportError::Damaged)?;
         let (state, sum) = rest
             .split_last_chunk::<TRAILER>()
@@ -213,20 +229,36 @@ impl Format {
         {
             return Err(ImportError::Damaged);
         }
-        Ok(state)
+        Ok(ExportReader::new(version, state, now, parts))
     }
 }
 
-/// Returns a part of the state by itself, such as that of a controller.
+/// Checks that a version is imported.
+fn supported(found: u16) -> Result<u16, ImportError> {
+    let (oldest, latest) = (OLDEST_VERSION, VERSION);
+    if (oldest..=latest).contains(&found) {
+        Ok(found)
+    } else {
+        Err(ImportError::Version {
+            found,
+            oldest,
+            latest,
+        })
+    }
+}
+
+/// Returns a part of the state by itself, such as that of a controller, with its version.
 pub(crate) fn to_bytes(state: &impl Portable, now: Time) -> Vec<u8> {
     let mut out = ExportWriter::new(now);
+    VERSION.write(&mut out);
     state.write(&mut out);
     out.bytes
 }
 
 /// Returns the state in the bytes of [`to_bytes`].
 pub(crate) fn from_bytes<T: Portable>(bytes: &[u8], now: Time) -> Option<T> {
-    let mut input = ExportReader::new(bytes, now, None);
+    let mut input = ExportReader::new(VERSION, bytes, now, None);
+    input.version = supported(u16::read(&mut input).ok()?).ok()?;
     let state = T::read(&mut input).ok()?;
     input.finish().ok()?;
     Some(state)

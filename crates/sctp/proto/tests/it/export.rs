@@ -5,6 +5,7 @@ use std::sync::Arc;
 use carrick_proto::cc::{
     Acknowledged, Algorithm, CongestionEvent, Controller, Parameters, algorithms,
 };
+use carrick_proto::export::{OLDEST_VERSION, VERSION};
 use carrick_proto::research::{DataRoute, LossDetection, Policies, ReportScope};
 use carrick_proto::{
     AssociationConfig, AssociationId, Ecn, Endpoint, EndpointConfig, Event, ExportError,
@@ -207,6 +208,25 @@ fn import(now: Time, bytes: &[u8]) -> Result<Endpoint, ImportError> {
     Endpoint::import(ImportConfig::default(), now, bytes)
 }
 
+/// An association with a few small messages in the middle of their transfer.
+fn small(seed: u64) -> World {
+    let (mut w, a, b) = configured(seed).connected();
+    w.lose_from(0, ChunkType::DATA, 1, 1);
+    for step in 0..4 {
+        for (end, id) in [(0, a), (1, b)] {
+            let options = SendOptions {
+                reliability: [Reliability::Full, Reliability::Retransmissions(2)][end],
+                ..SendOptions::on_stream(step)
+            };
+            w.send_with(end, id, options, pattern(20 + 30 * usize::from(step)));
+        }
+        w.run(ms(9));
+    }
+    let reset = w.ends[0].reset_streams(w.now, a, StreamDirection::Outgoing, &[]);
+    reset.expect("reset");
+    w
+}
+
 /// Returns the export with this state, and a correct length and checksum.
 fn framed(header: &[u8], state: &[u8]) -> Vec<u8> {
     let mut bytes = header[..HEADER - 8].to_vec();
@@ -361,6 +381,61 @@ fn damaged_exports_are_refused() {
     let longer = framed(bytes, &[&bytes[HEADER..bytes.len() - 4], &[0]].concat());
     assert!(matches!(error(&longer), ImportError::Malformed(_)));
     assert!(import(w.now, bytes).is_ok());
+}
+
+/// States of both ends of an association in the middle of a transfer, by the version of the format.
+const STATES: [(u16, [&[u8]; 2]); 1] = [(
+    1,
+    [
+        include_bytes!("exports/1-0.bin"),
+        include_bytes!("exports/1-1.bin"),
+    ],
+)];
+
+/// The states of former versions were written by `write_states` of their commit.
+#[test]
+fn states_of_each_version_continue() {
+    for (version, states) in STATES {
+        let mut w = World::new();
+        w.now = Time::from_millis(3_600_000);
+        for (end, state) in states.into_iter().enumerate() {
+            assert_eq!(state[8..10], version.to_be_bytes());
+            w.ends[end] = import(w.now, state).expect("each version is imported");
+        }
+        let ids = [0, 1].map(|end| w.association(end));
+        let sent = |w: &World, end: usize| w.stats(end, ids[end]).send_buffer_bytes;
+        assert!(sent(&w, 0) > 0 && sent(&w, 1) > 0, "data is outstanding");
+        let mut arrived = [0, 0];
+        for _ in 0..600 {
+            w.run(ms(500));
+            for end in 0..2 {
+                arrived[end] += w.receive(end, ids[end]).len();
+            }
+        }
+        assert!(sent(&w, 0) == 0 && sent(&w, 1) == 0, "all data has arrived");
+        assert!(arrived[0] > 0 && arrived[1] > 0, "{arrived:?}");
+        for end in 0..2 {
+            w.send(end, ids[end], 0, pattern(500));
+            w.run(secs(5));
+            let message = w.receive(1 - end, ids[1 - end]).pop().expect("a message");
+            assert_eq!(message.payload.into_bytes(), pattern(500));
+        }
+    }
+    let (oldest, latest) = (STATES[0].0, STATES[STATES.len() - 1].0);
+    assert_eq!((oldest, latest), (OLDEST_VERSION, VERSION));
+}
+
+/// Writes the states of this version for [`STATES`].
+#[test]
+#[ignore = "writes files of this test"]
+fn write_states() {
+    let w = small(3);
+    let to = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/exports");
+    for end in 0..2 {
+        let export = w.ends[end].export(w.now).expect("export");
+        let file = to.join(format!("{VERSION}-{end}.bin"));
+        std::fs::write(file, export.as_bytes()).expect("a writable directory");
+    }
 }
 
 /// Every truth value of a state is among the changed bits.
@@ -524,20 +599,7 @@ fn write_seeds() {
     let (w, ..) = World::new().connected();
     write("idle", &w.ends[0], w.now);
     for seed in 0..12 {
-        let (mut w, a, b) = configured(seed).connected();
-        w.lose_from(0, ChunkType::DATA, 1, 1);
-        for step in 0..4 {
-            for (end, id) in [(0, a), (1, b)] {
-                let options = SendOptions {
-                    reliability: [Reliability::Full, Reliability::Retransmissions(2)][end],
-                    ..SendOptions::on_stream(step)
-                };
-                w.send_with(end, id, options, pattern(20 + 30 * usize::from(step)));
-            }
-            w.run(ms(9));
-        }
-        let reset = w.ends[0].reset_streams(w.now, a, StreamDirection::Outgoing, &[]);
-        reset.expect("reset");
+        let w = small(seed);
         write(&format!("busy-{seed}"), &w.ends[(seed % 2) as usize], w.now);
     }
     let mut setting_up = endpoint(0);

@@ -19,8 +19,8 @@ use crate::ids::{AssocId, PortId, SocketId};
 use crate::ports::{Port, Ports, import_config, read_endpoint, write_endpoint};
 use crate::table::{Socket, SocketTable};
 
-/// Format of the sockets. Its version changes with every change of the state, also within a release of the crate.
-const FORMAT: Format = Format::new(*b"carsocks", 1);
+/// Format of the sockets.
+const FORMAT: Format = Format::new(*b"carsocks");
 
 /// State of all sockets of a host, exported by [`Sockets::export`].
 ///
@@ -71,9 +71,8 @@ impl Sockets {
     /// # Errors
     /// [`ImportError`]. Memory is bounded by a small multiple of the bytes.
     pub fn import(config: Config, now: Time, bytes: &[u8]) -> Result<Self, ImportError> {
-        let state = FORMAT.open(bytes)?;
         let parts = import_config(&config);
-        let mut input = ExportReader::new(state, now, Some(&parts));
+        let mut input = FORMAT.open(bytes, now, Some(&parts))?;
         let sockets = Self::read_state(&mut input, config)?;
         input.finish()?;
         Ok(sockets)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use carrick_proto::export::{OLDEST_VERSION, VERSION};
 use carrick_proto::{ImportError, Time};
 use carrick_sockets::linux::*;
 use carrick_sockets::{Config, Readiness, SocketId, Sockets, Style};
@@ -217,13 +218,7 @@ fn another_version_and_damage_are_refused() {
     let mut other = good.clone();
     other[9] += 1;
     let refused = import(&other).unwrap_err();
-    let is_version = matches!(
-        refused,
-        ImportError::Version {
-            found: 2,
-            supported: 1
-        }
-    );
+    let is_version = matches!(refused, ImportError::Version { found: 2, .. });
     assert!(is_version, "{refused}");
     assert_eq!(
         import(b"GET / HTTP/1.1").unwrap_err(),
@@ -235,6 +230,33 @@ fn another_version_and_damage_are_refused() {
     let mut damaged = good;
     damaged[100] ^= 1;
     assert_eq!(import(&damaged).unwrap_err(), ImportError::Damaged);
+}
+
+/// States of host A after ten messages, by the version of the format.
+const STATES: [(u16, &[u8]); 1] = [(1, include_bytes!("exports/1.bin"))];
+
+/// The states of former versions were written by `write_state` of their commit.
+#[test]
+fn states_of_each_version_continue() {
+    for (version, state) in STATES {
+        assert_eq!(state[8..10], version.to_be_bytes());
+        let mut w = World::new();
+        let (client, _) = w.pair();
+        w.on(A, |sockets, _| *sockets = import(state).unwrap());
+        for n in 0..10 {
+            assert_eq!(w.recv(A, client).unwrap().data[..], [n; 4]);
+        }
+    }
+    assert_eq!(STATES[0].0, OLDEST_VERSION);
+    assert_eq!(STATES[STATES.len() - 1].0, VERSION);
+}
+
+/// Writes the state of this version for [`STATES`].
+#[test]
+#[ignore = "writes a file of this test"]
+fn write_state() {
+    let to = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/exports");
+    fs::write(to.join(format!("{VERSION}.bin")), export()).unwrap();
 }
 
 /// A forged state with the right checksum is refused, or has no effect but on its peers.
@@ -312,6 +334,6 @@ fn version_stands_for_the_layout() {
     let sum = carrick_wire::crc32c(found.join("\n").as_bytes());
     assert_eq!(
         sum, LAYOUT,
-        "the exported state changed: increment the version of FORMAT, if a release has it, and set LAYOUT to {sum:#x}"
+        "the exported state changed: set LAYOUT to {sum:#x}, and follow the same test of carrick-proto (export/tests.rs)"
     );
 }
