@@ -9,15 +9,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use carrick_ipc::{CapturedPacket, MAX_CAPTURED, Reply, Request};
 use carrick_proto::{Route, Transmit};
 use carrick_sockets::{AssociationAddresses, Errno, Sockets};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno as SystemErrno;
-use rustix::net::{SendFlags, send, sockopt};
+use rustix::net::send;
 use tokio::net::UnixDatagram;
 
-use crate::closing::open_pair;
-use crate::connection;
+use crate::connection::{ask, connection, may_share};
 use crate::driver::Driver;
-use crate::handover::{may_share, receive};
+use crate::pair::{AT_ONCE, enlarge_send_buffer, is_hung_up, open_pair};
 
 /// Limit of captures at a time.
 const MAX_CAPTURES: usize = 8;
@@ -97,15 +95,12 @@ impl Captures {
 
     /// Starts a capture; returns the end of the reader.
     fn start(&mut self, filter: CaptureFilter) -> Result<OwnedFd, Errno> {
-        self.0.retain(RunningCapture::has_reader);
+        self.0.retain(|capture| !is_hung_up(&capture.ours));
         if self.0.len() >= MAX_CAPTURES {
             return Err(Errno::EMFILE);
         }
         let (ours, theirs) = open_pair().map_err(|_| Errno::ENOMEM)?;
-        // Beyond the limit of the system with privileges only. The size itself is no condition.
-        if sockopt::set_socket_send_buffer_size_force(&ours, BUFFER).is_err() {
-            let _ = sockopt::set_socket_send_buffer_size(&ours, BUFFER);
-        }
+        enlarge_send_buffer(&ours, BUFFER);
         self.0.push(RunningCapture {
             ours,
             filter,
@@ -149,8 +144,7 @@ impl RunningCapture {
             destination,
             packet: packet.bytes,
         };
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match send(&self.ours, &copy.encode(), flags) {
+        match send(&self.ours, &copy.encode(), AT_ONCE) {
             Ok(_) => true,
             Err(SystemErrno::AGAIN | SystemErrno::NOBUFS) => {
                 self.missed += 1;
@@ -190,16 +184,6 @@ impl RunningCapture {
             self.known = Some(current);
         }
         self.known.as_ref().is_some_and(is_of)
-    }
-
-    fn has_reader(&self) -> bool {
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let mut ends = [PollFd::new(&self.ours, PollFlags::empty())];
-        let polled = poll(&mut ends, Some(&at_once));
-        polled.is_ok() && !ends[0].revents().contains(PollFlags::HUP)
     }
 }
 
@@ -242,9 +226,9 @@ impl Capture {
             association: filter.association.unwrap_or(0),
             port: filter.port.unwrap_or(0),
         };
-        send(&connection, &request.encode().0, SendFlags::NOSIGNAL)?;
-        let (error, _, _, mut attached) = receive(&connection).map_err(io::Error::other)?;
-        let Some(packets) = attached.pop().filter(|_| error == 0) else {
+        let mut reply = ask(&connection, &request)?;
+        let error = reply.error;
+        let Some(packets) = reply.attached.pop().filter(|_| error == 0) else {
             return Err(match Errno::EMFILE.number() {
                 limit if error == limit => io::Error::other("the daemon has 8 captures already"),
                 _ if error == Errno::EPERM.number() => io::Error::new(

@@ -1,4 +1,4 @@
-//! Files that programs pass to the daemon, and their closing outside the task.
+//! Closing of the files that programs pass to the daemon, outside the task.
 //!
 //! Closing the last reference to a file may take any time: a TCP socket with `SO_LINGER` waits for its peer, a file of
 //! FUSE for its server, and a Unix socket for the files in its unread messages. The task itself therefore closes only
@@ -7,8 +7,6 @@
 //! received with the message, and the pair is closed by the thread as well.
 
 use std::collections::BTreeMap;
-use std::io::IoSliceMut;
-use std::mem::MaybeUninit;
 use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,15 +15,12 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
-use carrick_ipc::MAX_ATTACHED;
-use nix::sys::socket::{getsockopt, setsockopt};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
-    recvmsg, socketpair,
-};
 use tokio::sync::mpsc;
 
-use crate::BACKLOG;
+use crate::pair::{can_forbid_files, pass_files};
+
+/// Pending connections of the control socket.
+pub(crate) const BACKLOG: i32 = 128;
 
 /// Files of a user that wait to be closed, or are being closed, from which on its requests wait.
 const MAX_WAITING: usize = 64;
@@ -33,47 +28,6 @@ const MAX_WAITING: usize = 64;
 const MAX_THREADS: usize = 128;
 /// Time after which a thread without work ends.
 const IDLE: Duration = Duration::from_secs(10);
-
-mod option {
-    use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
-
-    /// `SO_PASSRIGHTS` of Linux 6.16: messages to the socket may have files attached.
-    const SO_PASSRIGHTS: libc::c_int = 83;
-
-    sockopt_impl!(PassRights, Both, libc::SOL_SOCKET, SO_PASSRIGHTS, bool);
-}
-
-/// Allows or forbids files in messages to a socket. Without effect on systems that cannot forbid it.
-pub(crate) fn pass_files(socket: &OwnedFd, allowed: bool) {
-    // ENOPROTOOPT before Linux 6.16.
-    let _ = setsockopt(socket, option::PassRights, &allowed);
-}
-
-/// Creates a pair of which the first end, that of the daemon, gets no files where the system can forbid it.
-pub(crate) fn open_pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
-    let flags = SocketFlags::CLOEXEC;
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    pass_files(&ours, false);
-    Ok((ours, theirs))
-}
-
-/// Receives a message with all files that are attached to it: the system closes those for which there is no room.
-pub(crate) fn receive_with_files(
-    socket: &OwnedFd,
-    parts: &mut [IoSliceMut<'_>],
-    files: &mut Vec<OwnedFd>,
-) -> rustix::io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let received = recvmsg(socket, parts, &mut control, flags)?;
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(attached) = message {
-            files.extend(attached);
-        }
-    }
-    Ok(received.bytes)
-}
 
 /// File that counts until it is closed.
 struct CountedFile {
@@ -123,7 +77,7 @@ impl Closers {
             users: BTreeMap::new(),
             running: Arc::default(),
             relieved: mpsc::unbounded_channel(),
-            pairs_pass_files: getsockopt(control, option::PassRights).is_err(),
+            pairs_pass_files: !can_forbid_files(control),
             restricted: None,
         }
     }

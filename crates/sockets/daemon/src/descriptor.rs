@@ -3,7 +3,6 @@
 use std::array;
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytes::Bytes;
@@ -12,11 +11,9 @@ use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
 use carrick_proto::portable_struct;
 use carrick_sockets::{Family, SocketId, Status, Style};
 use rustix::io::Errno;
-use rustix::net::{
-    MMsgHdr, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, send, sendmmsg, sendmsg, sockopt,
-};
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, send, sendmmsg, sockopt};
 
-use crate::closing::open_pair;
+use crate::pair::{AT_ONCE, open_pair, send_with_files};
 
 /// Send buffer of the program's end in bytes, which Linux doubles: several messages of 64 KiB.
 const PROGRAM_BUFFER: usize = 212_992;
@@ -27,8 +24,6 @@ const PLUG: usize = PROGRAM_BUFFER / 2 + 8192;
 
 /// Maximum number of frames per call, in either direction.
 pub(crate) const BATCH: usize = 16;
-
-const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
 /// Frame for the program that waits for room.
 #[derive(Debug)]
@@ -141,7 +136,7 @@ portable_struct! {
 
 impl Descriptor {
     /// Creates the descriptor of a socket with the daemon's end of its pair.
-    pub(crate) fn new(socket: SocketId, (uid, process): (u32, i32), end: DaemonEnd) -> Self {
+    pub(crate) fn new(socket: SocketId, (uid, process): (u32, i32), end: PairEnd) -> Self {
         Self {
             socket,
             uid,
@@ -183,7 +178,7 @@ impl Descriptor {
         let mut frame = vec![0; PLUG];
         frame[..HEADER].copy_from_slice(&Header::new(FrameKind::Plug).encode());
         // A send buffer without room for the frame is not writable already.
-        let _ = send(theirs, &frame, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        let _ = send(theirs, &frame, AT_ONCE);
         self.is_plugged = true;
         self.is_readable = true;
     }
@@ -240,13 +235,8 @@ fn send_attached(
 ) -> rustix::io::Result<()> {
     let header = encode(frame, sequence);
     let parts = [IoSlice::new(&header), IoSlice::new(&frame.payload)];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let attached = frame.attached.as_ref().map(|fd| [fd.as_fd()]);
-    if let Some(attached) = &attached {
-        control.push(SendAncillaryMessage::ScmRights(attached));
-    }
-    sendmsg(ours, &parts, &mut control, SEND).map(drop)
+    let attached: Vec<_> = frame.attached.iter().map(|fd| fd.as_fd()).collect();
+    send_with_files(ours, &parts, &attached, AT_ONCE)
 }
 
 /// Sends the first frames, up to [`BATCH`] and in front of one with an attached descriptor, with one call. Returns how
@@ -272,7 +262,7 @@ fn send_batch(
     let mut messages: Vec<_> = messages
         .map(|(parts, control)| MMsgHdr::new(parts, control))
         .collect();
-    sendmmsg(ours, &mut messages, SEND)
+    sendmmsg(ours, &mut messages, AT_ONCE)
 }
 
 fn encode(frame: &OutgoingFrame, sequence: u32) -> [u8; HEADER] {
@@ -285,20 +275,20 @@ fn encode(frame: &OutgoingFrame, sequence: u32) -> [u8; HEADER] {
 
 /// Daemon's end of a socket pair, with the cookie and the inode of the program's end.
 #[derive(Debug)]
-pub(crate) struct DaemonEnd {
+pub(crate) struct PairEnd {
     pub(crate) ours: OwnedFd,
     cookie: u64,
     inode: u64,
 }
 
 /// Creates a socket pair. Returns the daemon's end and the program's.
-pub(crate) fn pair() -> rustix::io::Result<(DaemonEnd, OwnedFd)> {
+pub(crate) fn pair() -> rustix::io::Result<(PairEnd, OwnedFd)> {
     let (ours, theirs) = open_pair()?;
     sockopt::set_socket_send_buffer_size(&theirs, PROGRAM_BUFFER)?;
     sockopt::set_socket_send_buffer_size(&ours, DAEMON_BUFFER)?;
     let cookie = sockopt::socket_cookie(&theirs)?;
     let inode = rustix::fs::fstat(&theirs)?.st_ino;
-    let end = DaemonEnd {
+    let end = PairEnd {
         ours,
         cookie,
         inode,
@@ -330,13 +320,15 @@ pub(crate) fn describe(status: &Status) -> Description {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::MaybeUninit;
+
     use carrick_proto::Time;
     use carrick_proto::export::VERSION;
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
     use super::*;
 
-    fn descriptor(end: DaemonEnd) -> Descriptor {
+    fn descriptor(end: PairEnd) -> Descriptor {
         let number = 7_u64.to_be_bytes();
         let socket =
             SocketId::read(&mut ExportReader::new(VERSION, &number, Time::ZERO, None)).unwrap();

@@ -27,14 +27,14 @@ use tokio::time::Sleep;
 
 use crate::association_log::AssociationLog;
 use crate::capture::{Captures, DaemonPacket};
+use crate::clients::Client;
 use crate::closing::Closers;
-use crate::control::Client;
+use crate::config::{Config, DaemonEnd};
 use crate::descriptor::{BATCH, Descriptor};
 use crate::lease::Leases;
 use crate::linger::LingeringSocket;
-use crate::statistics::Scrape;
+use crate::metrics::Scrape;
 use crate::turns::{Budget, Turns};
-use crate::{Config, DaemonEnd};
 
 /// Maximum number of rounds before other tasks run.
 const ROUNDS: usize = 8;
@@ -506,10 +506,7 @@ impl Driver {
 
     /// Appends events that the system has, up to the vector's capacity. Returns true if there were any.
     pub(crate) fn read_events(&self, events: &mut Vec<epoll::Event>) -> bool {
-        let at_once = rustix::event::Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let at_once = rustix::event::Timespec::default();
         let space = rustix::buffer::spare_capacity(events);
         epoll::wait(&self.epoll, space, Some(&at_once)).is_ok_and(|count| count > 0)
     }

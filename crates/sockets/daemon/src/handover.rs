@@ -17,8 +17,7 @@
 //! ([`continue_held`]).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -27,30 +26,27 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use carrick::Transport;
 use carrick::network::{InheritedKind, InheritedSocket, Network, NetworkConfig};
-use carrick_ipc::{MAX_ATTACHED, MAX_REPLY, Reply, Request};
+use carrick_ipc::{MAX_ATTACHED, Reply, Request};
 use carrick_proto::export::{ExportReader, Format, Portable};
 use carrick_proto::{ImportError, Time, portable_struct, portable_tuple};
 use carrick_sockets::{AssocId, Sockets};
 use rustix::fs::{FileType, MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
 use rustix::io::{Errno, ioctl_fionbio, pread, write};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg, sockopt,
-};
-use rustix::process::geteuid;
+use rustix::net::{SendFlags, sockopt};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::control::{Client, peer_of};
+use crate::clients::Client;
+use crate::config::Config;
+use crate::connection::{PATIENCE, ReceivedReply, ask, connection, may_share, peer_of, receive};
 use crate::descriptor::Descriptor;
 use crate::driver::{Driver, Token, UserResources};
-use crate::statistics::MetricsServer;
-use crate::{Config, Daemon, DaemonError, service};
+use crate::error::DaemonError;
+use crate::metrics::MetricsServer;
+use crate::pair::send_with_files;
+use crate::{Daemon, service};
 
 /// Format of the daemon's state.
 const FORMAT: Format = Format::new(*b"carrickd");
-
-/// Limit of the time in which the other side answers.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 portable_tuple! { Token(number) }
 
@@ -112,6 +108,10 @@ fn described(error: impl std::fmt::Display) -> Reason {
     error.to_string()
 }
 
+fn reason_of(reply: &ReceivedReply) -> Reason {
+    String::from_utf8_lossy(&reply.value).into_owned()
+}
+
 /// Returns the transport as numbers.
 fn numbers_of(transport: Transport) -> (u8, u16) {
     match transport {
@@ -135,11 +135,6 @@ fn clock() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Returns whether a process of this user may have or give all descriptors: one of the same user, or the superuser.
-pub(crate) fn may_share(uid: u32) -> bool {
-    uid == 0 || uid == geteuid().as_raw()
-}
-
 /// Makes calls on a connection block, with a time limit.
 fn limit_waiting(connection: &OwnedFd, limit: Option<Duration>) -> rustix::io::Result<()> {
     ioctl_fionbio(connection, false)?;
@@ -153,54 +148,12 @@ fn send_with(
     attached: &[BorrowedFd<'_>],
 ) -> rustix::io::Result<()> {
     let bytes = reply.encode();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !attached.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(attached));
-    }
-    loop {
-        match sendmsg(
-            connection,
-            &[IoSlice::new(&bytes)],
-            &mut control,
-            SendFlags::NOSIGNAL,
-        ) {
-            Err(Errno::INTR) => {}
-            sent => return sent.map(drop),
-        }
-    }
-}
-
-/// Receives a reply: its error, result and value, and what is attached.
-pub(crate) fn receive(connection: &OwnedFd) -> Result<(i32, i32, String, Vec<OwnedFd>), Reason> {
-    let mut buffer = vec![0; MAX_REPLY];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = loop {
-        let mut parts = [IoSliceMut::new(&mut buffer)];
-        match recvmsg(
-            connection,
-            &mut parts,
-            &mut control,
-            RecvFlags::CMSG_CLOEXEC,
-        ) {
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Err(format!("no answer for {} s", PATIENCE.as_secs())),
-            received => break received.map_err(described)?,
-        }
-    };
-    if received.bytes == 0 {
-        return Err("the other side closed the connection".into());
-    }
-    let reply = Reply::decode(&buffer[..received.bytes]).map_err(described)?;
-    let mut attached = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-            attached.extend(descriptors);
-        }
-    }
-    let text = String::from_utf8_lossy(reply.value).into_owned();
-    Ok((reply.error, reply.result, text, attached))
+    send_with_files(
+        connection,
+        &[IoSlice::new(&bytes)],
+        attached,
+        SendFlags::NOSIGNAL,
+    )
 }
 
 /// Returns a file in memory with this content, sealed against changes.
@@ -290,9 +243,9 @@ impl Driver {
         for part in all.chunks(MAX_ATTACHED) {
             send_with(connection, &Reply::default(), part).map_err(described)?;
         }
-        let (error, _, reason, _) = receive(connection)?;
-        if error != 0 {
-            return Err(reason);
+        let acknowledged = receive(connection).map_err(described)?;
+        if acknowledged.error != 0 {
+            return Err(reason_of(&acknowledged));
         }
         send_with(connection, &Reply::default(), &[]).map_err(described)
     }
@@ -456,22 +409,20 @@ pub(crate) fn take_over(config: Config) -> Result<Daemon, DaemonError> {
 }
 
 fn try_take_over(config: Config) -> Result<Daemon, Reason> {
-    let connection = connect(&config.socket)?;
+    let connection = connected(&config.socket)?;
     limit_waiting(&connection, Some(PATIENCE)).map_err(described)?;
-    let (request, _) = Request::TakeOver.encode();
-    send(&connection, &request, SendFlags::NOSIGNAL).map_err(described)?;
-    let (error, count, reason, state) = receive(&connection)?;
-    if error != 0 {
-        return Err(reason);
+    let reply = ask(&connection, &Request::TakeOver).map_err(described)?;
+    if reply.error != 0 {
+        return Err(reason_of(&reply));
     }
-    let [state] = <[OwnedFd; 1]>::try_from(state).map_err(|_| incomplete())?;
-    let taken = receive_all(&connection, count as usize);
+    let [state] = <[OwnedFd; 1]>::try_from(reply.attached).map_err(|_| incomplete())?;
+    let taken = receive_all(&connection, reply.result as usize);
     match taken.and_then(|inherited| continued(config, read(&state)?, inherited)) {
         Ok(daemon) => {
             send_with(&connection, &Reply::default(), &[]).map_err(described)?;
             // The predecessor has stopped waiting if the connection ends.
             limit_waiting(&connection, None).map_err(described)?;
-            receive(&connection)?;
+            receive(&connection).map_err(described)?;
             Ok(daemon)
         }
         Err(reason) => {
@@ -487,8 +438,8 @@ fn try_take_over(config: Config) -> Result<Daemon, Reason> {
     }
 }
 
-fn connect(path: &Path) -> Result<OwnedFd, Reason> {
-    let connection = crate::connection(path).map_err(|error: io::Error| {
+fn connected(path: &Path) -> Result<OwnedFd, Reason> {
+    let connection = connection(path).map_err(|error: io::Error| {
         format!("no daemon answers ({error}); start one without --take-over")
     })?;
     let (uid, _) = peer_of(&connection).map_err(described)?;
@@ -501,7 +452,7 @@ fn connect(path: &Path) -> Result<OwnedFd, Reason> {
 fn receive_all(connection: &OwnedFd, count: usize) -> Result<VecDeque<OwnedFd>, Reason> {
     let mut all = VecDeque::new();
     while all.len() < count {
-        let (_, _, _, attached) = receive(connection)?;
+        let attached = receive(connection).map_err(described)?.attached;
         if attached.is_empty() {
             return Err(format!(
                 "{} of {count} descriptors were received; raise the limit of file descriptors (ulimit -n)",
@@ -596,7 +547,7 @@ fn continued(
         (None, _) => None,
     };
     let now = Time::from_nanos(state.now);
-    let parameters = crate::parameters(&config, Vec::new(), [0; 32]);
+    let parameters = config.of_sockets(Vec::new(), [0; 32]);
     let sockets = Sockets::import(parameters, now, &state.sockets).map_err(described)?;
     state.sockets = Bytes::new();
     // 4
@@ -675,12 +626,5 @@ mod tests {
             sum, LAYOUT,
             "the exported state changed: set LAYOUT to {sum:#x}, and follow the same test of carrick-proto (export/tests.rs)"
         );
-    }
-
-    #[test]
-    fn descriptors_of_other_users_are_not_shared() {
-        assert!(may_share(geteuid().as_raw()));
-        assert!(may_share(0));
-        assert!(!may_share(geteuid().as_raw() + 1));
     }
 }

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::task::Context;
 
 use bytes::Bytes;
@@ -20,11 +20,11 @@ use carrick_proto::{Ecn, IcmpInput, IcmpKind, Route, Time, Transmit};
 use carrick_sockets::linux::read_addresses;
 use carrick_sockets::{Errno, Family, SocketId, Sockets, Style};
 use rustix::io::Errno as SystemErrno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sockopt};
+use rustix::net::{RecvFlags, recv};
 
-use crate::closing::{open_pair, receive_with_files};
+use crate::connection::may_share;
 use crate::driver::{Driver, Token};
-use crate::handover::may_share;
+use crate::pair::{AT_ONCE, enlarge_send_buffer, open_pair, receive_with_files, send_with_files};
 use crate::requests::opened;
 use crate::turns::{Budget, Turns};
 
@@ -211,13 +211,7 @@ impl Lease {
         let mut parts = Vec::with_capacity(bytes.len() + 1);
         parts.push(IoSlice::new(fields));
         parts.extend(bytes.iter().map(|part| IoSlice::new(part)));
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let _ = sendmsg(
-            &self.ours,
-            &parts,
-            &mut SendAncillaryBuffer::default(),
-            flags,
-        );
+        let _ = send_with_files(&self.ours, &parts, &[], AT_ONCE);
     }
 }
 
@@ -378,7 +372,8 @@ impl Driver {
         };
         let mut files = Vec::new();
         let mut parts = [IoSliceMut::new(&mut self.buffer)];
-        let len = match receive_with_files(&lease.ours, &mut parts, &mut files) {
+        let len = match receive_with_files(&lease.ours, &mut parts, &mut files, RecvFlags::DONTWAIT)
+        {
             Ok(0) => return Err(None),
             Ok(len) => len,
             Err(SystemErrno::AGAIN) => return Ok(false),
@@ -501,11 +496,8 @@ impl Driver {
 /// Creates the pair of a lease: the daemon's end, and the process's.
 fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = open_pair()?;
-    for end in [ours.as_fd(), theirs.as_fd()] {
-        // Beyond the limit of the system with privileges only. The size itself is no condition.
-        if sockopt::set_socket_send_buffer_size_force(end, BUFFER).is_err() {
-            let _ = sockopt::set_socket_send_buffer_size(end, BUFFER);
-        }
+    for end in [&ours, &theirs] {
+        enlarge_send_buffer(end, BUFFER);
     }
     Ok((ours, theirs))
 }

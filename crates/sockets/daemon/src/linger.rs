@@ -6,11 +6,10 @@ use std::time::Duration;
 use carrick_ipc::Reply;
 use carrick_proto::Time;
 use carrick_sockets::SocketId;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::closing::open_pair;
 use crate::descriptor::Descriptor;
 use crate::driver::Driver;
+use crate::pair::{is_hung_up, open_pair};
 
 /// Closed socket with `SO_LINGER`, until its associations have ended. A handover ends the wait of the program, not the
 /// associations.
@@ -98,14 +97,4 @@ impl Driver {
             }
         }
     }
-}
-
-/// Returns whether the other end of a pair is closed.
-fn is_hung_up(ours: &OwnedFd) -> bool {
-    let mut polled = [PollFd::new(ours, PollFlags::empty())];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::HUP)
 }

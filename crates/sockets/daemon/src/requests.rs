@@ -15,12 +15,12 @@ use carrick_sockets::linux::{
 use carrick_sockets::{AssocId, Errno, OutgoingMessage, OverviewKey, Sockets, Style};
 use rustix::fs::{OFlags, SealFlags, fcntl_get_seals, fcntl_getfl, fstat};
 use rustix::io::{Errno as SystemErrno, pread};
-use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::net::{RecvFlags, recv, send, sockopt};
 
 use crate::capture::CaptureFilter;
-use crate::closing::open_pair;
-use crate::descriptor::{DaemonEnd, Descriptor, OutgoingFrame, describe, pair};
+use crate::descriptor::{Descriptor, OutgoingFrame, PairEnd, describe, pair};
 use crate::driver::{Driver, Token};
+use crate::pair::{AT_ONCE, open_pair};
 
 /// `ENOTSOCK`: no descriptor is attached to the request, or none of this daemon.
 const ENOTSOCK: i32 = 88;
@@ -402,7 +402,7 @@ impl Driver {
     }
 
     /// Opens another pair for a descriptor whose set-up has failed.
-    fn open_renewed(&self, token: Token, uid: u32) -> Result<(DaemonEnd, OwnedFd), Errno> {
+    fn open_renewed(&self, token: Token, uid: u32) -> Result<(PairEnd, OwnedFd), Errno> {
         let opened = self.check_departed(uid).and_then(|()| pair());
         let opened = opened.and_then(|(end, theirs)| {
             self.watch_end(&theirs)?;
@@ -420,9 +420,8 @@ impl Driver {
         while let Some((association, result)) = self.sockets.poll_setup() {
             if let Some((uid, ours)) = self.setups.remove(&association) {
                 let number = result.map_or_else(Errno::number, |()| 0);
-                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
                 // The caller may have ended.
-                let _ = send(&ours, &number.to_ne_bytes(), flags);
+                let _ = send(&ours, &number.to_ne_bytes(), AT_ONCE);
                 self.closers.close_pair(uid, ours);
             }
         }

@@ -13,12 +13,12 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno as SystemErrno;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 
-use crate::closing::receive_with_files;
 use crate::descriptor::{
-    BATCH, DaemonEnd, Descriptor, OutgoingFrame, PartialMessage, ProgramMessage, describe, pair,
+    BATCH, Descriptor, OutgoingFrame, PairEnd, PartialMessage, ProgramMessage, describe, pair,
 };
 use crate::driver::{Driver, PAUSE, Token};
 use crate::linger::LingeringSocket;
+use crate::pair::receive_with_files;
 
 /// Maximum number of frames of the program that are read in a turn of a descriptor.
 const TURN: usize = 64;
@@ -59,7 +59,7 @@ enum ProgramFrame {
 #[derive(Debug)]
 pub(crate) struct SocketPair {
     token: Token,
-    end: DaemonEnd,
+    end: PairEnd,
     theirs: OwnedFd,
     /// User and process.
     owner: (u32, i32),
@@ -535,7 +535,7 @@ impl Driver {
             let mut files = Vec::new();
             let mut read = || {
                 let mut parts = [IoSliceMut::new(&mut self.buffer)];
-                receive_with_files(ours, &mut parts, &mut files)
+                receive_with_files(ours, &mut parts, &mut files, RecvFlags::DONTWAIT)
             };
             while read().is_ok_and(|len| len > 0) {}
             let _ = shutdown(ours, Shutdown::Both);
@@ -624,7 +624,7 @@ fn receive_parts(
     files: &mut Vec<RawFd>,
 ) -> rustix::io::Result<usize> {
     let mut attached = Vec::new();
-    let received = receive_with_files(ours, parts, &mut attached);
+    let received = receive_with_files(ours, parts, &mut attached, RecvFlags::DONTWAIT);
     files.extend(attached.into_iter().map(OwnedFd::into_raw_fd));
     received
 }

@@ -3,7 +3,6 @@
 //! (`FDSTORE=1`).
 
 use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -11,17 +10,15 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use carrick_ipc::MAX_ATTACHED;
 use nix::unistd::close;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType, sendmsg,
-    sockopt,
-};
+use rustix::net::{AddressFamily, SendFlags, SocketType, sockopt};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, getpid, getrlimit, pidfd_getfd, pidfd_open,
     setrlimit,
 };
 
-use crate::handover::PATIENCE;
+use crate::connection::PATIENCE;
+use crate::pair::send_with_files;
 
 /// First descriptor that a service manager passes (`SD_LISTEN_FDS_START`).
 const FIRST: i32 = 3;
@@ -57,14 +54,13 @@ fn manager() -> io::Result<Option<UnixDatagram>> {
 }
 
 fn notify_with(manager: &UnixDatagram, state: &str, attached: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !attached.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(attached));
-    }
     let parts = [IoSlice::new(state.as_bytes())];
-    sendmsg(manager, &parts, &mut control, SendFlags::NOSIGNAL)?;
-    Ok(())
+    Ok(send_with_files(
+        manager,
+        &parts,
+        attached,
+        SendFlags::NOSIGNAL,
+    )?)
 }
 
 /// Lets the service manager hold descriptors, which the next process of the service gets ([`passed`]). Returns when

@@ -4,7 +4,7 @@
 use carrick_proto::Time;
 use carrick_sockets::SocketId;
 
-use crate::StopRequest;
+use crate::config::StopRequest;
 use crate::descriptor::Descriptor;
 use crate::driver::{Driver, Token};
 

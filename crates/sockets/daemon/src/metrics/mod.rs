@@ -1,4 +1,7 @@
-//! Metrics of the daemon. This file owns their names: those of RFC 3873's objects in lower case, and others.
+//! Metrics of the daemon. This module owns their names: those of RFC 3873's objects in lower case, and others.
+
+mod associations;
+mod server;
 
 use carrick_proto::{AssociationCounters, CloseReason, EndpointStats, ReportKind, StateName};
 use carrick_sockets::EventCounters;
@@ -7,8 +10,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
-use crate::metrics_of_associations;
 use crate::statistics::DaemonStatistics;
+
+pub(crate) use server::{MetricsServer, Scrape};
 
 /// Labels of one series.
 type Labels = [(&'static str, &'static str); 1];
@@ -75,7 +79,7 @@ pub(crate) fn registry(statistics: &DaemonStatistics) -> Registry {
     ];
     let help = "Users at their limit, by resource";
     register_family(&mut registry, "users_at_limit", help, "resource", &users);
-    metrics_of_associations::register(&mut registry, &statistics.associations);
+    associations::register(&mut registry, &statistics.associations);
     registry
 }
 
@@ -355,7 +359,7 @@ mod tests {
             let suffix = if kind == "counter" { "_total" } else { "" };
             Some(format!("{name}{suffix}"))
         });
-        let manual = include_str!("../../../../docs/sockets.md");
+        let manual = include_str!("../../../../../docs/sockets.md");
         let listed = manual.lines().filter_map(|line| {
             let name = line.strip_prefix("| `carrick_sctp_")?;
             let end = name.find(['`', '{'])?;

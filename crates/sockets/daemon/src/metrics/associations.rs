@@ -46,7 +46,7 @@ pub(crate) fn register(registry: &mut Registry, associations: &[OverviewRow]) {
         {
             let number = row.key.association.to_string();
             let port = row.local.first().map_or(0, |local| local.port());
-            let state = crate::metrics::state_label(stats.state);
+            let state = super::state_label(stats.state);
             let labels = vec![
                 ("association", number.clone()),
                 ("local_port", port.to_string()),
