@@ -11,8 +11,9 @@ use rustix::io::Errno as SystemErrno;
 use rustix::net::{RecvFlags, SocketFlags, accept_with, sockopt};
 
 use crate::connection::peer_of;
-use crate::driver::{Driver, PAUSE, Token};
+use crate::driver::{Driver, PAUSE};
 use crate::pair::{AT_ONCE, receive_with_files, send_with_files};
+use crate::poller::Token;
 
 /// Limit of connections that are accepted in one round.
 const ACCEPTED: usize = 64;
@@ -49,34 +50,34 @@ impl Driver {
                 Err(SystemErrno::AGAIN) => return,
                 Err(SystemErrno::INTR | SystemErrno::CONNABORTED) => continue,
                 Err(error) => {
-                    self.record_failure("no program can connect for 1 s", error);
+                    self.users
+                        .record_failure("no program can connect for 1 s", error);
                     return self.pause_accepting(now + PAUSE);
                 }
             };
             let (uid, process) = match peer_of(&connection) {
                 Ok(peer) => peer,
                 Err(error) => {
-                    self.record_failure("a program without known user is refused", error);
+                    self.users
+                        .record_failure("a program without known user is refused", error);
                     self.close_files(u32::MAX, [connection.into_raw_fd()]);
                     continue;
                 }
             };
-            let limit = self.config.limits.clients;
-            let count = self.users.get(&uid).map_or(0, |usage| usage.clients);
-            let is_refused = count >= limit || self.check_share(uid).is_err();
+            let is_refused = self.users.check_clients(uid).is_err();
             if is_refused {
                 let refused = format!("a program of user {uid} is refused");
-                self.record_failure(&refused, SystemErrno::MFILE);
+                self.users.record_failure(&refused, SystemErrno::MFILE);
             }
-            let is_behind = self.closers.is_behind(uid);
+            let is_behind = self.users.is_behind(uid);
             if is_behind || is_refused && !self.may_refuse(uid) {
-                self.closers.refuse(uid, connection);
+                self.users.closers().refuse(uid, connection);
                 continue;
             }
-            self.closers.admit(&connection);
-            match self.watch(&connection) {
+            self.users.closers().admit(&connection);
+            match self.poller.watch(&connection) {
                 Ok(token) => {
-                    self.users.entry(uid).or_default().clients += 1;
+                    self.users.add_client(uid);
                     let client = Client {
                         connection,
                         uid,
@@ -95,7 +96,7 @@ impl Driver {
     fn may_refuse(&self, uid: u32) -> bool {
         let refused = self.clients.values();
         let refused = refused.filter(|client| client.is_refused && client.uid == uid);
-        refused.count() < REFUSED_CLIENTS.min(self.free_descriptors())
+        refused.count() < REFUSED_CLIENTS.min(self.users.free_files())
     }
 
     /// Processes a request of a client. Returns true if there may be more.
@@ -109,8 +110,8 @@ impl Driver {
                 true
             }
             Ok(Served::Handover) => {
-                self.count_ended_client(client.uid);
-                self.unwatch(&client.connection);
+                self.users.remove_client(client.uid);
+                self.poller.unwatch(&client.connection);
                 self.successor = Some(client);
                 false
             }
@@ -120,17 +121,11 @@ impl Driver {
             }
             // The process has ended, does not read its replies, or sent something else.
             Err(_) => {
-                self.count_ended_client(client.uid);
-                self.unwatch(&client.connection);
+                self.users.remove_client(client.uid);
+                self.poller.unwatch(&client.connection);
                 self.close_files(client.uid, [client.connection.into_raw_fd()]);
                 false
             }
-        }
-    }
-
-    fn count_ended_client(&mut self, uid: u32) {
-        if let Some(usage) = self.users.get_mut(&uid) {
-            usage.clients -= 1;
         }
     }
 
@@ -138,24 +133,19 @@ impl Driver {
     pub(crate) fn close_clients(&mut self) {
         for client in std::mem::take(&mut self.clients).into_values() {
             let connection = [client.connection.into_raw_fd()];
-            self.closers.close(client.uid, connection);
+            self.users.closers().close(client.uid, connection);
         }
     }
 
     /// Closes files of a user outside the task.
     pub(crate) fn close_files(&mut self, uid: u32, files: impl IntoIterator<Item = RawFd>) {
-        self.closers.close(uid, files);
-        self.closers.restrict(&self.control);
+        self.users.closers().close(uid, files);
     }
 
     /// Serves the requests again of users whose files have been closed.
     pub(crate) fn resume_clients(&mut self, cx: &mut Context<'_>) {
-        while let Poll::Ready(Some(uid)) = self.closers.poll_relieved(cx) {
-            self.closers.start_missing();
-            self.closers.restrict(&self.control);
-            if !self.closers.is_behind(uid) {
-                self.ready_clients.resume(uid);
-            }
+        while let Poll::Ready(uid) = self.users.closers().poll_relieved(cx) {
+            self.ready_clients.resume(uid);
         }
     }
 

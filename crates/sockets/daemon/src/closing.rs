@@ -60,6 +60,7 @@ struct UserThread {
 /// Threads that close files, one for each user that has any.
 #[derive(Debug)]
 pub(crate) struct Closers {
+    control: Arc<OwnedFd>,
     users: BTreeMap<u32, UserThread>,
     running: Arc<AtomicUsize>,
     /// Users whose requests are served again.
@@ -72,12 +73,13 @@ pub(crate) struct Closers {
 }
 
 impl Closers {
-    pub(crate) fn new(control: &OwnedFd) -> Self {
+    pub(crate) fn new(control: Arc<OwnedFd>) -> Self {
         Self {
+            pairs_pass_files: !can_forbid_files(&control),
+            control,
             users: BTreeMap::new(),
             running: Arc::default(),
             relieved: mpsc::unbounded_channel(),
-            pairs_pass_files: !can_forbid_files(control),
             restricted: None,
         }
     }
@@ -128,6 +130,7 @@ impl Closers {
             }
         }
         start(user, thread, &self.running, &self.relieved.0);
+        self.restrict();
     }
 
     /// Closes the daemon's end of a pair of a user.
@@ -138,15 +141,18 @@ impl Closers {
     }
 
     /// Returns the next user whose requests need not wait any more.
-    pub(crate) fn poll_relieved(&mut self, cx: &mut Context<'_>) -> Poll<Option<u32>> {
-        self.relieved.1.poll_recv(cx)
-    }
-
-    /// Starts the threads for which there was no room.
-    pub(crate) fn start_missing(&mut self) {
-        for (user, thread) in &mut self.users {
-            start(*user, thread, &self.running, &self.relieved.0);
+    pub(crate) fn poll_relieved(&mut self, cx: &mut Context<'_>) -> Poll<u32> {
+        while let Poll::Ready(Some(relieved)) = self.relieved.1.poll_recv(cx) {
+            // There may be room for the threads of other users, too.
+            for (user, thread) in &mut self.users {
+                start(*user, thread, &self.running, &self.relieved.0);
+            }
+            self.restrict();
+            if !self.is_behind(relieved) {
+                return Poll::Ready(relieved);
+            }
         }
+        Poll::Pending
     }
 
     /// Returns the number of files that are not closed yet.
@@ -157,14 +163,14 @@ impl Closers {
 
     /// Sets whether messages to connections that are not accepted yet may have files attached: while a user has too
     /// many files to close, each connection could add others.
-    pub(crate) fn restrict(&mut self, control: &OwnedFd) {
+    fn restrict(&mut self) {
         if self.pairs_pass_files {
             return;
         }
         let count = |user: &UserThread| user.count.load(Ordering::Acquire);
         let is_behind = self.users.values().any(|user| count(user) >= MAX_WAITING);
         if is_behind != self.restricted.is_some() {
-            pass_files(control, !is_behind);
+            pass_files(&self.control, !is_behind);
             self.restricted = is_behind.then_some(BACKLOG as usize + 1);
         }
     }

@@ -7,21 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use carrick::Transport;
 use carrick::network::{Network, NetworkInput, StrayPackets, TransmitOutcome, route_mtu};
-use carrick_ipc::{LEASE_FIELDS, MAX_ATTACHED, MAX_FRAME, MAX_LEASED, MAX_REQUEST};
-use carrick_metrics::{AcceptFailures, LineRate, LogLimits};
+use carrick_ipc::{LEASE_FIELDS, MAX_FRAME, MAX_LEASED, MAX_REQUEST};
 use carrick_proto::{JoinedTransmits, Time};
 use carrick_sockets::{AssocId, SocketId, Sockets};
 use rustix::event::epoll;
-use rustix::io::Errno;
 use rustix::net::sockopt;
-use rustix::process::{Resource, getrlimit};
-use tokio::io::Interest;
-use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
@@ -34,45 +30,16 @@ use crate::descriptor::{BATCH, Descriptor};
 use crate::lease::Leases;
 use crate::linger::LingeringSocket;
 use crate::metrics::Scrape;
+use crate::poller::{EVENTS, Poller, Token};
 use crate::turns::{Budget, Turns};
+use crate::users::Users;
 
 /// Maximum number of rounds before other tasks run.
 const ROUNDS: usize = 8;
-/// Maximum number of events read at once.
-pub(crate) const EVENTS: usize = 256;
 /// Stands for all SCTP ports in [`StrayPackets::answers`].
 const ALL_PORTS: u16 = 0;
 /// Pause after a lack of file descriptors.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
-/// File descriptors that are left to captures, requests and the network, besides those of a message with as many as
-/// possible attached, or a 32nd of the limit.
-const RESERVE: usize = 6;
-/// Limit of the lines that programs of one user cause.
-const PER_USER: LineRate = LineRate {
-    burst: 20,
-    interval: Duration::from_secs(10),
-};
-/// Limit of the lines that programs cause.
-const PROGRAMS: LineRate = LineRate {
-    burst: 200,
-    interval: Duration::from_secs(1),
-};
-/// Event of the control socket.
-const CONTROL: u64 = 0;
-
-/// Name of a client or descriptor in the epoll instance. Never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-pub(crate) struct Token(pub(crate) u64);
-
-/// Numbers of clients and descriptors of a user.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct UserResources {
-    pub(crate) clients: usize,
-    pub(crate) descriptors: usize,
-    /// Programs' ends that are open without a descriptor.
-    pub(crate) departed: usize,
-}
-
 /// Task of the daemon: owns the sockets, clients and descriptors.
 #[derive(Debug)]
 pub(crate) struct Driver {
@@ -80,11 +47,8 @@ pub(crate) struct Driver {
     pub(crate) network: Network,
     strays: StrayPackets,
     pub(crate) sockets: Sockets,
-    pub(crate) control: OwnedFd,
-    /// An epoll instance. Its type is that of UDP sockets, for which the runtime can wait without unsafe
-    /// code.
-    epoll: UdpSocket,
-    pub(crate) next_token: u64,
+    pub(crate) control: Arc<OwnedFd>,
+    pub(crate) poller: Poller,
     pub(crate) clients: BTreeMap<Token, Client>,
     pub(crate) descriptors: BTreeMap<Token, Descriptor>,
     pub(crate) by_cookie: BTreeMap<u64, Token>,
@@ -99,8 +63,6 @@ pub(crate) struct Driver {
     ready_descriptors: Turns,
     /// Clients with requests.
     pub(crate) ready_clients: Turns,
-    /// Closes files of programs.
-    pub(crate) closers: Closers,
     /// An epoll instance with the programs' ends of pairs by their cookies: those that are closed are no longer in it.
     pub(crate) open_ends: OwnedFd,
     /// Cookies and users of programs' ends without a descriptor, until the next check, or as long as they are open: the
@@ -110,7 +72,7 @@ pub(crate) struct Driver {
     pub(crate) ended: BTreeSet<Token>,
     /// Programs may have closed some of these since they were checked.
     pub(crate) ended_changed: bool,
-    pub(crate) users: BTreeMap<u32, UserResources>,
+    pub(crate) users: Users,
     /// Buffer of a received frame of a program, empty between two; large messages keep it.
     pub(crate) frame: Vec<u8>,
     /// Buffer of a batch of frames.
@@ -142,23 +104,11 @@ pub(crate) struct Driver {
     pub(crate) successor: Option<Client>,
     pub(crate) captures: Captures,
     pub(crate) leases: Leases,
-    /// Lack of file descriptors.
-    pub(crate) failures: AcceptFailures,
-    /// Number of open files besides those of programs.
-    own_files: usize,
     /// Listening descriptors whose associations wait for file descriptors.
     pub(crate) starved: BTreeSet<Token>,
     /// Time at which they are served again.
     pub(crate) serve_again: Option<Time>,
     pub(crate) association_log: AssociationLog,
-    /// Limits of the lines that programs of a user cause.
-    program_log: LogLimits<u32>,
-}
-
-/// Returns the number of open files of this process.
-fn open_files() -> usize {
-    // Where /proc is not mounted, those of a daemon with a few addresses.
-    std::fs::read_dir("/proc/self/fd").map_or(32, Iterator::count)
 }
 
 impl Driver {
@@ -171,19 +121,18 @@ impl Driver {
         if config.association_log.is_some() {
             sockets.report_events();
         }
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        watch_control(&epoll, &control)?;
-        rustix::io::ioctl_fionbio(&epoll, true)?;
-        let closers = Closers::new(&control);
-        let epoll = UdpSocket::from_std(epoll.into()).map_err(|_| Errno::NOMEM)?;
+        let poller = Poller::new()?;
+        poller.watch_control(&control)?;
+        let control = Arc::new(control);
+        let closers = Closers::new(control.clone());
         Ok(Self {
+            users: Users::new(config.limits, config.log, closers),
             config,
             network,
             strays: StrayPackets::default(),
             sockets,
             control,
-            epoll,
-            next_token: CONTROL + 1,
+            poller,
             clients: BTreeMap::new(),
             descriptors: BTreeMap::new(),
             by_cookie: BTreeMap::new(),
@@ -193,12 +142,10 @@ impl Driver {
             ready: BTreeSet::new(),
             ready_descriptors: Turns::default(),
             ready_clients: Turns::default(),
-            closers,
             open_ends: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             departed: BTreeMap::new(),
             ended: BTreeSet::new(),
             ended_changed: false,
-            users: BTreeMap::new(),
             frame: Vec::new(),
             // The system adds the memory of what frames have used.
             batch: vec![0; BATCH * (MAX_FRAME + 1)],
@@ -220,12 +167,9 @@ impl Driver {
             successor: None,
             captures: Captures::default(),
             leases: Leases::default(),
-            failures: AcceptFailures::default(),
-            own_files: open_files(),
             starved: BTreeSet::new(),
             serve_again: None,
             association_log: AssociationLog::default(),
-            program_log: LogLimits::new(PER_USER).with_total(PROGRAMS),
         })
     }
 
@@ -249,78 +193,6 @@ impl Driver {
         Time::from_nanos(nanos)
     }
 
-    /// Checks that a user may have another descriptor.
-    pub(crate) fn check_descriptors(&self, uid: u32) -> rustix::io::Result<()> {
-        let usage = self.users.get(&uid).copied().unwrap_or_default();
-        let is_within = usage.descriptors + usage.departed < self.config.limits.descriptors;
-        is_within.then_some(()).ok_or(Errno::MFILE)?;
-        self.check_share(uid)
-    }
-
-    /// Checks that a user may replace the pair of a descriptor: programs may keep the old one open.
-    pub(crate) fn check_departed(&self, uid: u32) -> rustix::io::Result<()> {
-        let departed = self.users.get(&uid).map_or(0, |usage| usage.departed);
-        let is_within = departed < self.config.limits.descriptors;
-        is_within.then_some(()).ok_or(Errno::MFILE)
-    }
-
-    /// Checks that a user may have another descriptor or connection: as many as the process has left for all
-    /// users, so that a single user takes half of them and n users 1/(n+1) each, as with received data.
-    pub(crate) fn check_share(&self, uid: u32) -> rustix::io::Result<()> {
-        let usage = self.users.get(&uid).copied().unwrap_or_default();
-        let files = usage.clients + usage.descriptors + self.closers.count(uid);
-        let is_within = files < self.free_descriptors();
-        is_within.then_some(()).ok_or(Errno::MFILE)
-    }
-
-    /// Checks that a user may wait for another set-up. All waiting callers share as one user.
-    pub(crate) fn check_setups(&self, uid: u32) -> rustix::io::Result<()> {
-        self.check_share(uid)?;
-        let is_within = self.setups.len() < self.free_descriptors();
-        is_within.then_some(()).ok_or(Errno::MFILE)
-    }
-
-    /// Returns the number of file descriptors that are left for all users.
-    pub(crate) fn free_descriptors(&self) -> usize {
-        let limit = getrlimit(Resource::Nofile).current;
-        let limit = limit.map_or(usize::MAX, |limit| limit as usize);
-        let reserve = RESERVE + MAX_ATTACHED.min(limit / 32);
-        let files = self.own_files + self.program_files() + self.closers.total();
-        limit.saturating_sub(reserve + files)
-    }
-
-    /// Returns the number of file descriptors that programs take.
-    pub(crate) fn program_files(&self) -> usize {
-        self.clients.len() + self.descriptors.len() + self.setups.len()
-    }
-
-    /// Counts the open files again, after those of a predecessor's programs have become this daemon's.
-    pub(crate) fn count_files(&mut self) {
-        self.own_files = open_files().saturating_sub(self.program_files());
-    }
-
-    /// Counts a lack of file descriptors, and logs it at most once in 60 s.
-    pub(crate) fn record_failure(&self, failed: &str, error: Errno) {
-        let now = tokio::time::Instant::now();
-        if let Some(report) = self.failures.record(now, failed, &error.into()) {
-            (self.config.log)(&report);
-        }
-    }
-
-    /// Adds a file to the epoll instance.
-    pub(crate) fn watch(&mut self, fd: impl AsFd) -> rustix::io::Result<Token> {
-        let token = Token(self.next_token);
-        self.watch_as(fd, token)?;
-        self.next_token += 1;
-        Ok(token)
-    }
-
-    /// Adds a file to the epoll instance, with a token that is in use.
-    pub(crate) fn watch_as(&self, fd: impl AsFd, token: Token) -> rustix::io::Result<()> {
-        let data = epoll::EventData::new_u64(token.0);
-        epoll::add(&self.epoll, fd, data, flags(false))
-    }
-
     /// Keeps the program's end of a pair in [`Self::open_ends`] until it is closed.
     pub(crate) fn watch_end(&self, theirs: impl AsFd) -> rustix::io::Result<()> {
         // The end reports a hang-up without being asked for.
@@ -328,21 +200,9 @@ impl Driver {
         epoll::add(&self.open_ends, theirs, data, epoll::EventFlags::empty())
     }
 
-    /// Sets whether the task is woken when a file becomes writable.
-    pub(crate) fn watch_writable(&self, fd: impl AsFd, token: Token, wanted: bool) {
-        let data = epoll::EventData::new_u64(token.0);
-        // The file was added when it was created.
-        let _ = epoll::modify(&self.epoll, fd, data, flags(wanted));
-    }
-
-    /// Removes a file from the epoll instance.
-    pub(crate) fn unwatch(&self, fd: impl AsFd) {
-        let _ = epoll::delete(&self.epoll, fd);
-    }
-
     /// Stops accepting clients until a time.
     pub(crate) fn pause_accepting(&mut self, until: Time) {
-        self.unwatch(&self.control);
+        self.poller.unwatch(&self.control);
         self.accept_again = Some(until);
     }
 
@@ -414,28 +274,14 @@ impl Driver {
         Poll::Ready(())
     }
 
-    /// Logs a line that a program of a user has caused, or counts it.
-    pub(crate) fn log_program(&mut self, now: Time, uid: u32, line: impl FnOnce() -> String) {
-        if self.program_log.admit(now.since(Time::ZERO), &uid) {
-            (self.config.log)(&line());
-        }
-    }
-
     /// Returns the number of suppressed lines of the log since the start.
     pub(crate) fn suppressed_lines(&self) -> u64 {
-        self.association_log.suppressed() + self.program_log.suppressed()
+        self.association_log.suppressed() + self.users.suppressed()
     }
 
     /// Logs what has happened to associations and paths, and how many lines about programs were suppressed.
     fn log_associations(&mut self, now: Time) {
-        for suppressed in self.program_log.take_due(now.since(Time::ZERO)) {
-            let user = suppressed.source.map(|uid| format!("user {uid}"));
-            (self.config.log)(&format!(
-                "{} lines about programs of {} suppressed",
-                suppressed.lines,
-                user.as_deref().unwrap_or("further users")
-            ));
-        }
+        self.users.report_suppressed(now);
         if let Some(log) = self.config.association_log {
             self.association_log.write(now, &mut self.sockets, log);
         }
@@ -485,37 +331,16 @@ impl Driver {
     /// Reads the readiness of descriptors and clients; ready if there was any.
     fn poll_descriptors(&mut self, cx: &mut Context<'_>, now: Time) -> Poll<()> {
         let mut events = Vec::with_capacity(EVENTS);
-        while events.is_empty() {
-            if ready!(self.epoll.poll_recv_ready(cx)).is_err() {
-                // The runtime shuts down.
-                return Poll::Pending;
-            }
-            // The result has no other meaning than to clear the runtime's readiness.
-            let _ = self.epoll.try_io(Interest::READABLE, || {
-                self.read_events(&mut events);
-                if events.len() == EVENTS {
-                    Ok(())
-                } else {
-                    Err(std::io::ErrorKind::WouldBlock.into())
-                }
-            });
-        }
+        ready!(self.poller.poll_read(cx, &mut events));
         self.handle_events(now, &mut events);
         Poll::Ready(())
-    }
-
-    /// Appends events that the system has, up to the vector's capacity. Returns true if there were any.
-    pub(crate) fn read_events(&self, events: &mut Vec<epoll::Event>) -> bool {
-        let at_once = rustix::event::Timespec::default();
-        let space = rustix::buffer::spare_capacity(events);
-        epoll::wait(&self.epoll, space, Some(&at_once)).is_ok_and(|count| count > 0)
     }
 
     /// Marks the clients and descriptors of events as ready.
     pub(crate) fn handle_events(&mut self, now: Time, events: &mut Vec<epoll::Event>) {
         for event in events.drain(..) {
             let token = Token(event.data.u64());
-            if token.0 == CONTROL {
+            if token == Token::CONTROL {
                 self.accept_clients(now);
             } else if let Some(client) = self.clients.get(&token) {
                 self.ready_clients.insert(client.uid, token);
@@ -552,7 +377,7 @@ impl Driver {
         }
         if self.accept_again.is_some_and(|at| at <= now) {
             self.accept_again = None;
-            if watch_control(&self.epoll, &self.control).is_err() {
+            if self.poller.watch_control(&self.control).is_err() {
                 self.accept_again = Some(now + PAUSE);
             }
             any = true;
@@ -584,7 +409,7 @@ impl Driver {
         if open.any(|address| !known.contains(&address)) {
             let used = self.sockets.loopback_in_use();
             self.network.close_loopback(known, &used);
-            self.count_files();
+            self.users.count_files();
         }
     }
 
@@ -604,7 +429,7 @@ impl Driver {
         while budget.is_left()
             && let Some((uid, token)) = self.ready_clients.next()
         {
-            if self.closers.is_behind(uid) {
+            if self.users.is_behind(uid) {
                 self.ready_clients.insert(uid, token);
                 self.ready_clients.suspend(uid);
             } else if self.serve_client(now, token) {
@@ -672,7 +497,7 @@ impl Driver {
             self.serve_again,
             self.ends,
             self.association_log.next_report(),
-            self.program_log.next_report().map(|at| Time::ZERO + at),
+            self.users.next_report(),
         ];
         let Some(next) = times.into_iter().flatten().min() else {
             return Poll::Pending;
@@ -688,21 +513,5 @@ impl Driver {
             self.armed = None;
         }
         fired
-    }
-}
-
-/// Adds the control socket to the epoll instance.
-fn watch_control(epoll: impl AsFd, control: impl AsFd) -> rustix::io::Result<()> {
-    let data = epoll::EventData::new_u64(CONTROL);
-    epoll::add(epoll, control, data, epoll::EventFlags::IN)
-}
-
-/// Edge-triggered events of a file: the task reads until nothing is left.
-fn flags(writable: bool) -> epoll::EventFlags {
-    let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-    if writable {
-        flags | epoll::EventFlags::OUT
-    } else {
-        flags
     }
 }

@@ -14,7 +14,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
 use crate::descriptor::Descriptor;
-use crate::driver::{Driver, EVENTS, Token};
+use crate::driver::Driver;
+use crate::poller::{EVENTS, Token};
 
 /// Limit of descriptors that are closed for one request.
 const AT_ONCE: usize = 64;
@@ -82,8 +83,8 @@ impl Driver {
     fn read_all_events(&mut self, now: Time) {
         let mut events = Vec::with_capacity(EVENTS);
         // Each file has one event at most, unless further ones come meanwhile.
-        for _ in 0..=self.program_files() / EVENTS {
-            if !self.read_events(&mut events) {
+        for _ in 0..=self.users.program_files() / EVENTS {
+            if !self.poller.read(&mut events) {
                 break;
             }
             self.handle_events(now, &mut events);
@@ -128,13 +129,6 @@ impl Driver {
     /// Counts the ends among those that descriptors have left which programs keep open as descriptors of their users.
     fn count_departed(&mut self, open: &BTreeSet<u64>) {
         self.departed.retain(|cookie, _| open.contains(cookie));
-        for usage in self.users.values_mut() {
-            usage.departed = 0;
-        }
-        for uid in self.departed.values() {
-            if let Some(usage) = self.users.get_mut(uid) {
-                usage.departed += 1;
-            }
-        }
+        self.users.count_departed(self.departed.values().copied());
     }
 }

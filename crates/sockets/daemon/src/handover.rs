@@ -28,7 +28,7 @@ use carrick::Transport;
 use carrick::network::{InheritedKind, InheritedSocket, Network, NetworkConfig};
 use carrick_ipc::{MAX_ATTACHED, Reply, Request};
 use carrick_proto::export::{ExportReader, Format, Portable};
-use carrick_proto::{ImportError, Time, portable_struct, portable_tuple};
+use carrick_proto::{ImportError, Time, portable_struct};
 use carrick_sockets::{AssocId, Sockets};
 use rustix::fs::{FileType, MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
 use rustix::io::{Errno, ioctl_fionbio, pread, write};
@@ -39,16 +39,15 @@ use crate::clients::Client;
 use crate::config::Config;
 use crate::connection::{PATIENCE, ReceivedReply, ask, connection, may_share, peer_of, receive};
 use crate::descriptor::Descriptor;
-use crate::driver::{Driver, Token, UserResources};
+use crate::driver::Driver;
 use crate::error::DaemonError;
 use crate::metrics::MetricsServer;
 use crate::pair::send_with_files;
+use crate::poller::Token;
 use crate::{Daemon, service};
 
 /// Format of the daemon's state.
 const FORMAT: Format = Format::new(*b"carrickd");
-
-portable_tuple! { Token(number) }
 
 /// Socket of the network, without its descriptor.
 struct NetworkEntry {
@@ -295,7 +294,7 @@ impl Driver {
             owns_path: self.owns_path,
             network: network.collect(),
             metrics: self.metrics.as_ref().map(|(address, _)| *address),
-            next_token: self.next_token,
+            next_token: self.poller.next_token(),
             clients: clients.collect(),
             attached: attached.collect(),
             descriptors,
@@ -338,7 +337,7 @@ impl Driver {
             ..
         } = state;
         let mut take = || inherited.pop_front().ok_or_else(incomplete);
-        self.next_token = next_token;
+        self.poller.continue_tokens(next_token);
         let is_known = |token: &Token| (1..next_token).contains(&token.0);
         let tokens = clients.iter().map(|client| &client.token);
         if !tokens.chain(descriptors.keys()).all(is_known) || attached.len() != descriptors.len() {
@@ -351,8 +350,10 @@ impl Driver {
         } in clients
         {
             let connection = take()?;
-            self.watch_as(&connection, token).map_err(described)?;
-            self.users.entry(uid).or_default().clients += 1;
+            self.poller
+                .watch_as(&connection, token)
+                .map_err(described)?;
+            self.users.add_client(uid);
             let client = Client {
                 connection,
                 uid,
@@ -371,7 +372,7 @@ impl Driver {
                 }
             }
             if let Some(ours) = &descriptor.ours {
-                self.watch_as(ours, token).map_err(described)?;
+                self.poller.watch_as(ours, token).map_err(described)?;
             }
             if descriptor.is_ended {
                 self.ended.insert(token);
@@ -382,16 +383,16 @@ impl Driver {
                 self.by_socket.insert(descriptor.socket, token);
             }
             self.by_cookie.insert(descriptor.cookie, token);
-            let user: &mut UserResources = self.users.entry(descriptor.uid).or_default();
-            user.descriptors += 1;
+            self.users.add_descriptor(descriptor.uid);
             self.ready.insert(token);
             self.descriptors.insert(token, descriptor);
         }
         for association in setups {
             // The user matters where pairs pass files alone.
             self.setups.insert(association, (0, take()?));
+            self.users.add_setup();
         }
-        self.count_files();
+        self.users.count_files();
         self.schedule_check(self.now());
         Ok(())
     }
@@ -604,12 +605,16 @@ mod tests {
         assert_eq!(refused(&damaged), ImportError::Damaged);
     }
 
-    /// Checksum of all lists of fields, which changes with the version of the format.
-    const LAYOUT: u32 = 0x529e_368d;
+    /// Checksum of all lists of fields, which changes with the version of [`FORMAT`].
+    const LAYOUT: u32 = 0xcac6_f33f;
 
     #[test]
     fn version_stands_for_the_layout() {
-        let sources = [include_str!("handover.rs"), include_str!("descriptor.rs")];
+        let sources = [
+            include_str!("handover.rs"),
+            include_str!("descriptor.rs"),
+            include_str!("poller.rs"),
+        ];
         let mut lists = Vec::new();
         for text in sources {
             for begin in ["\nportable_struct! {", "\nportable_tuple! {"] {

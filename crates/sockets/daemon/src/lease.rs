@@ -23,8 +23,9 @@ use rustix::io::Errno as SystemErrno;
 use rustix::net::{RecvFlags, recv};
 
 use crate::connection::may_share;
-use crate::driver::{Driver, Token};
+use crate::driver::Driver;
 use crate::pair::{AT_ONCE, enlarge_send_buffer, open_pair, receive_with_files, send_with_files};
+use crate::poller::Token;
 use crate::requests::opened;
 use crate::turns::{Budget, Turns};
 
@@ -253,7 +254,7 @@ impl Driver {
             }
             Ok((socket, bound?))
         });
-        let (socket, port) = bound.inspect_err(|_| self.unwatch(&ours))?;
+        let (socket, port) = bound.inspect_err(|_| self.poller.unwatch(&ours))?;
         let local = self.sockets.local_addresses(socket).unwrap_or_default();
         let grant = LeaseGrant {
             port,
@@ -261,7 +262,7 @@ impl Driver {
             has_plain_ip,
             addresses: local.iter().map(|a| a.ip().to_canonical()).collect(),
         };
-        self.users.entry(uid).or_default().descriptors += 1;
+        self.users.add_descriptor(uid);
         self.leases.by_token.insert(token, socket);
         self.leases.ready.insert(uid, token);
         let lease = Lease {
@@ -345,7 +346,7 @@ impl Driver {
                 Ok(false) => {}
                 Err(reason) => {
                     if let Some(reason) = reason {
-                        self.log_program(now, uid, || reason);
+                        self.users.log_line(now, uid, || reason);
                     }
                     self.end_lease(now, socket);
                 }
@@ -460,13 +461,11 @@ impl Driver {
             return;
         };
         self.leases.by_token.remove(&lease.token);
-        self.unwatch(&lease.ours);
+        self.poller.unwatch(&lease.ours);
         // The socket exists as long as its lease.
         let _ = self.sockets.close(now, socket);
-        self.closers.close_pair(lease.uid, lease.ours);
-        if let Some(usage) = self.users.get_mut(&lease.uid) {
-            usage.descriptors -= 1;
-        }
+        self.users.close_pair(lease.uid, lease.ours);
+        self.users.remove_descriptor(lease.uid);
     }
 
     /// Ends all leases.

@@ -42,12 +42,14 @@ mod linger;
 mod list;
 mod metrics;
 mod pair;
+mod poller;
 mod requests;
 mod serve;
 pub mod service;
 mod statistics;
 mod stop;
 mod turns;
+mod users;
 
 use std::io;
 use std::net::SocketAddr;
@@ -237,7 +239,7 @@ impl Daemon {
             // Without a free descriptor, a successor opens the socket again.
             let listener = metrics.duplicate().ok();
             self.driver.metrics = listener.map(|listener| (metrics.address(), listener));
-            let (tasks, scrapes) = metrics.start(self.driver.failures.clone(), log);
+            let (tasks, scrapes) = metrics.start(self.driver.users.failures().clone(), log);
             self.driver.answer_scrapes(scrapes);
             tasks
         });

@@ -72,7 +72,7 @@ impl Driver {
             return (Reply::default().encode(), None);
         };
         if let Some(before) = lingering.waiter.replace(ours) {
-            self.closers.close_pair(uid, before);
+            self.users.close_pair(uid, before);
         }
         let reply = Reply {
             result: i32::try_from(lingering.time.as_secs()).unwrap_or(i32::MAX),
@@ -93,7 +93,7 @@ impl Driver {
         });
         for (_, lingering) in ended {
             if let Some(waiter) = lingering.waiter {
-                self.closers.close_pair(lingering.uid, waiter);
+                self.users.close_pair(lingering.uid, waiter);
             }
         }
     }

@@ -19,8 +19,9 @@ use rustix::net::{RecvFlags, recv, send, sockopt};
 
 use crate::capture::CaptureFilter;
 use crate::descriptor::{Descriptor, OutgoingFrame, PairEnd, describe, pair};
-use crate::driver::{Driver, Token};
+use crate::driver::Driver;
 use crate::pair::{AT_ONCE, open_pair};
+use crate::poller::Token;
 
 /// `ENOTSOCK`: no descriptor is attached to the request, or none of this daemon.
 const ENOTSOCK: i32 = 88;
@@ -144,7 +145,7 @@ impl Driver {
         (uid, process): (u32, i32),
         (domain, kind, protocol): (i32, i32, i32),
     ) -> (Vec<u8>, Option<OwnedFd>) {
-        if self.check_descriptors(uid).is_err() {
+        if self.users.check_descriptors(uid).is_err() {
             self.close_ended(now, uid);
         }
         let opened = Sockets::style_of(domain, kind, protocol).and_then(|(style, family)| {
@@ -372,6 +373,7 @@ impl Driver {
         if let Some((ours, theirs)) = result {
             self.sockets.watch_setup(association);
             self.setups.insert(association, (descriptor.uid, ours));
+            self.users.add_setup();
             return ReplyContent::in_progress(association, Some(theirs));
         }
         let renewed = renewed.map(|(end, theirs)| {
@@ -379,7 +381,7 @@ impl Driver {
             self.departed.insert(descriptor.cookie, descriptor.uid);
             self.schedule_check(now);
             if let Some(ours) = descriptor.ours.take() {
-                self.closers.close_pair(descriptor.uid, ours);
+                self.users.close_pair(descriptor.uid, ours);
             }
             *descriptor = Descriptor::new(id, (descriptor.uid, descriptor.process), end);
             self.by_cookie.insert(descriptor.cookie, token);
@@ -394,23 +396,25 @@ impl Driver {
 
     /// Opens the pair on which a caller gets the result of a set-up.
     fn open_setup(&self, uid: u32) -> Result<(OwnedFd, OwnedFd), Errno> {
-        let opened = self.check_setups(uid).and_then(|()| open_pair());
+        let opened = self.users.check_setups(uid).and_then(|()| open_pair());
         opened.map_err(|error| {
-            self.record_failure(&format!("user {uid} cannot connect"), error);
+            self.users
+                .record_failure(&format!("user {uid} cannot connect"), error);
             Errno::EMFILE
         })
     }
 
     /// Opens another pair for a descriptor whose set-up has failed.
     fn open_renewed(&self, token: Token, uid: u32) -> Result<(PairEnd, OwnedFd), Errno> {
-        let opened = self.check_departed(uid).and_then(|()| pair());
+        let opened = self.users.check_departed(uid).and_then(|()| pair());
         let opened = opened.and_then(|(end, theirs)| {
             self.watch_end(&theirs)?;
-            self.watch_as(&end.ours, token)?;
+            self.poller.watch_as(&end.ours, token)?;
             Ok((end, theirs))
         });
         opened.map_err(|error| {
-            self.record_failure(&format!("user {uid} cannot connect"), error);
+            self.users
+                .record_failure(&format!("user {uid} cannot connect"), error);
             Errno::EMFILE
         })
     }
@@ -419,10 +423,11 @@ impl Driver {
     pub(crate) fn report_setups(&mut self) {
         while let Some((association, result)) = self.sockets.poll_setup() {
             if let Some((uid, ours)) = self.setups.remove(&association) {
+                self.users.remove_setup();
                 let number = result.map_or_else(Errno::number, |()| 0);
                 // The caller may have ended.
                 let _ = send(&ours, &number.to_ne_bytes(), AT_ONCE);
-                self.closers.close_pair(uid, ours);
+                self.users.close_pair(uid, ours);
             }
         }
     }

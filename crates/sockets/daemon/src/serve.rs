@@ -16,9 +16,10 @@ use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use crate::descriptor::{
     BATCH, Descriptor, OutgoingFrame, PairEnd, PartialMessage, ProgramMessage, describe, pair,
 };
-use crate::driver::{Driver, PAUSE, Token};
+use crate::driver::{Driver, PAUSE};
 use crate::linger::LingeringSocket;
 use crate::pair::receive_with_files;
+use crate::poller::Token;
 
 /// Maximum number of frames of the program that are read in a turn of a descriptor.
 const TURN: usize = 64;
@@ -92,10 +93,12 @@ impl Driver {
         pair: impl FnOnce() -> rustix::io::Result<(E, OwnedFd)>,
         ours: impl FnOnce(&E) -> &OwnedFd,
     ) -> Result<(Token, E, OwnedFd), Errno> {
-        let opened = self.check_descriptors(uid).and_then(|()| pair());
-        let opened = opened.and_then(|(end, theirs)| Ok((self.watch(ours(&end))?, end, theirs)));
+        let opened = self.users.check_descriptors(uid).and_then(|()| pair());
+        let opened =
+            opened.and_then(|(end, theirs)| Ok((self.poller.watch(ours(&end))?, end, theirs)));
         opened.map_err(|error| {
-            self.record_failure(&format!("cannot open a socket of user {uid}"), error);
+            self.users
+                .record_failure(&format!("cannot open a socket of user {uid}"), error);
             Errno::EMFILE
         })
     }
@@ -116,7 +119,7 @@ impl Driver {
         let descriptor = Descriptor::new(socket, owner, end);
         self.by_cookie.insert(descriptor.cookie, token);
         self.by_socket.insert(socket, token);
-        self.users.entry(uid).or_default().descriptors += 1;
+        self.users.add_descriptor(uid);
         self.descriptors.insert(token, descriptor);
         self.ready.insert(token);
         (theirs, token)
@@ -130,11 +133,9 @@ impl Driver {
         self.ready.remove(&token);
         self.departed.insert(descriptor.cookie, descriptor.uid);
         self.schedule_check(now);
-        if let Some(usage) = self.users.get_mut(&descriptor.uid) {
-            usage.descriptors -= 1;
-        }
+        self.users.remove_descriptor(descriptor.uid);
         if let Some(ours) = descriptor.ours.take() {
-            self.closers.close_pair(descriptor.uid, ours);
+            self.users.close_pair(descriptor.uid, ours);
         }
         // There is room for the associations that wait in backlogs.
         self.ready.append(&mut self.starved);
@@ -269,7 +270,7 @@ impl Driver {
             };
             self.frame.clear();
             let is_batch = descriptor.is_last_small && descriptor.partial.is_none();
-            let mut files = self.closers.pairs_pass_files().then(Vec::new);
+            let mut files = self.users.closers().pairs_pass_files().then(Vec::new);
             let received = match &mut descriptor.partial {
                 Some(partial) => partial
                     .receive(ours, &mut self.frame, files.as_mut())
@@ -393,7 +394,7 @@ impl Driver {
     /// Reports a message that was dropped after the program had sent it, as the pending error.
     fn report_dropped(&mut self, now: Time, descriptor: &Descriptor, error: Errno) {
         if self.sockets.set_error(descriptor.socket, error) == Ok(true) {
-            self.log_program(now, descriptor.uid, || {
+            self.users.log_line(now, descriptor.uid, || {
                 format!(
                     "socket {} of user {} dropped a message: {error}; SO_ERROR reports it",
                     descriptor.socket, descriptor.uid
@@ -409,7 +410,7 @@ impl Driver {
             if descriptor.waits_for_room == has_room
                 && let Some(ours) = &descriptor.ours
             {
-                self.watch_writable(ours, token, !has_room);
+                self.poller.watch_writable(ours, token, !has_room);
                 descriptor.waits_for_room = !has_room;
             }
             if !has_room {
@@ -554,8 +555,8 @@ impl Driver {
     /// program's end report an error (`POLLERR`).
     fn end_failed(&mut self, now: Time, token: Token, descriptor: &mut Descriptor) {
         if let Some(ours) = descriptor.ours.take() {
-            self.unwatch(&ours);
-            self.closers.close_pair(descriptor.uid, ours);
+            self.poller.unwatch(&ours);
+            self.users.close_pair(descriptor.uid, ours);
         }
         descriptor.outgoing.clear();
         descriptor.is_ended = true;
@@ -572,7 +573,7 @@ impl Driver {
         descriptor: &mut Descriptor,
         reason: &'static str,
     ) {
-        self.log_program(now, descriptor.uid, || {
+        self.users.log_line(now, descriptor.uid, || {
             format!(
                 "socket {} of user {} ended with ECONNABORTED: the program sent {reason}; a call did not pass \
                  the preload library",

@@ -30,8 +30,7 @@ pub(crate) struct DaemonStatistics {
 
 impl Driver {
     pub(crate) fn statistics(&self) -> DaemonStatistics {
-        let limits = self.config.limits;
-        let users = || self.users.values();
+        let (users_at_descriptors, users_at_clients) = self.users.at_limits();
         let is_open = |row: &OverviewRow| {
             matches!(
                 &row.subject,
@@ -46,13 +45,9 @@ impl Driver {
             host: self.sockets.statistics(),
             descriptors: self.descriptors.len(),
             clients: self.clients.len(),
-            users_at_descriptors: users()
-                .filter(|user| user.descriptors >= limits.descriptors)
-                .count(),
-            users_at_clients: users()
-                .filter(|user| user.clients >= limits.clients)
-                .count(),
-            descriptor_failures: self.failures.total(),
+            users_at_descriptors,
+            users_at_clients,
+            descriptor_failures: self.users.failures().total(),
             suppressed_lines: self.suppressed_lines(),
             unlisted_associations: open.saturating_sub(associations.len()),
             associations,

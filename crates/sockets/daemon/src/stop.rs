@@ -6,7 +6,8 @@ use carrick_sockets::SocketId;
 
 use crate::config::StopRequest;
 use crate::descriptor::Descriptor;
-use crate::driver::{Driver, Token};
+use crate::driver::Driver;
+use crate::poller::Token;
 
 /// Maximum number of aborted associations that have a line in the log.
 const MAX_LOGGED: usize = 64;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::time::{Duration, Instant};
 
-use crate::driver::Token;
+use crate::poller::Token;
 
 /// Time for the turns of a kind in a round, which a single turn may exceed.
 const ROUND: Duration = Duration::from_millis(2);
