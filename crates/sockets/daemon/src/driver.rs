@@ -26,7 +26,7 @@ use crate::capture::{Captures, DaemonPacket};
 use crate::clients::Client;
 use crate::closing::Closers;
 use crate::config::{Config, DaemonEnd};
-use crate::descriptor::{BATCH, Descriptor};
+use crate::descriptor::{Descriptor, FrameBuffers};
 use crate::lease::Leases;
 use crate::linger::LingeringSocket;
 use crate::metrics::Scrape;
@@ -73,10 +73,7 @@ pub(crate) struct Driver {
     /// Programs may have closed some of these since they were checked.
     pub(crate) ended_changed: bool,
     pub(crate) users: Users,
-    /// Buffer of a received frame of a program, empty between two; large messages keep it.
-    pub(crate) frame: Vec<u8>,
-    /// Buffer of a batch of frames.
-    pub(crate) batch: Vec<u8>,
+    pub(crate) frames: FrameBuffers,
     /// Buffer of received requests.
     pub(crate) request: Vec<u8>,
     /// Buffer of other frames.
@@ -146,9 +143,7 @@ impl Driver {
             departed: BTreeMap::new(),
             ended: BTreeSet::new(),
             ended_changed: false,
-            frame: Vec::new(),
-            // The system adds the memory of what frames have used.
-            batch: vec![0; BATCH * (MAX_FRAME + 1)],
+            frames: FrameBuffers::default(),
             // One byte more than the largest request and frame, to detect larger ones.
             request: vec![0; MAX_REQUEST + 1],
             buffer: vec![0; MAX_FRAME.max(MAX_LEASED + LEASE_FIELDS) + 1],
@@ -351,10 +346,12 @@ impl Driver {
             } else if let Some(descriptor) = self.descriptors.get_mut(&token) {
                 let input = epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                 let flags = event.flags;
-                descriptor.is_readable |= flags.intersects(input);
-                // A pair that the daemon has shut down in both directions has hung up, too.
-                let is_shut_down = descriptor.end_sent && descriptor.is_write_refused;
-                descriptor.is_closed |= flags.contains(epoll::EventFlags::HUP) && !is_shut_down;
+                if flags.intersects(input) {
+                    descriptor.incoming.set_readable(true);
+                }
+                if flags.contains(epoll::EventFlags::HUP) {
+                    descriptor.hang_up();
+                }
                 self.ready.insert(token);
             }
         }
@@ -443,7 +440,7 @@ impl Driver {
         self.collect_changes();
         for token in std::mem::take(&mut self.ready) {
             if let Some(descriptor) = self.descriptors.get(&token) {
-                self.ready_descriptors.insert(descriptor.uid, token);
+                self.ready_descriptors.insert(descriptor.uid(), token);
             }
         }
         let budget = Budget::begin();

@@ -44,7 +44,7 @@ impl Driver {
     pub(crate) fn close_ended(&mut self, now: Time, uid: u32) {
         self.read_all_events(now);
         let closed = self.descriptors.iter();
-        let closed = closed.filter(|(_, d)| d.is_closed && !d.is_ended && d.uid == uid);
+        let closed = closed.filter(|(_, d)| d.is_closed() && !d.is_ended() && d.uid() == uid);
         let closed: Vec<Token> = closed.take(AT_ONCE).map(|(token, _)| *token).collect();
         for token in closed {
             self.serve(now, token);
@@ -61,11 +61,11 @@ impl Driver {
     pub(crate) fn close_closed(&mut self, now: Time, port: u16) {
         self.read_all_events(now);
         let has_port = |descriptor: &Descriptor| {
-            let local = self.sockets.local_address(descriptor.socket);
+            let local = self.sockets.local_address(descriptor.socket());
             local.is_ok_and(|address| address.port() == port)
         };
         let closed = self.descriptors.iter();
-        let closed = closed.filter(|(_, d)| d.is_closed && !d.is_ended && has_port(d));
+        let closed = closed.filter(|(_, d)| d.is_closed() && !d.is_ended() && has_port(d));
         let closed: Vec<Token> = closed.map(|(token, _)| *token).collect();
         let ended = self.ended.iter();
         let has_ended = ended
@@ -97,13 +97,13 @@ impl Driver {
         self.ended_changed = false;
         if let Some(open) = self.open_ends() {
             for token in self.ended.clone() {
-                let is_open = |descriptor: &Descriptor| open.contains(&descriptor.cookie);
+                let is_open = |descriptor: &Descriptor| open.contains(&descriptor.cookie());
                 if self.descriptors.get(&token).is_none_or(is_open) {
                     continue;
                 }
                 if let Some(descriptor) = self.descriptors.remove(&token) {
                     // A socket that the daemon has broken off is closed already.
-                    let _ = self.sockets.close(now, descriptor.socket);
+                    let _ = self.sockets.close(now, descriptor.socket());
                     self.forget(now, token, descriptor);
                 }
             }

@@ -38,7 +38,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::clients::Client;
 use crate::config::Config;
 use crate::connection::{PATIENCE, ReceivedReply, ask, connection, may_share, peer_of, receive};
-use crate::descriptor::Descriptor;
+use crate::descriptor::{Descriptor, Phase};
 use crate::driver::Driver;
 use crate::error::DaemonError;
 use crate::metrics::MetricsServer;
@@ -271,12 +271,8 @@ impl Driver {
         let since = self.now().as_nanos().saturating_sub(now.as_nanos());
         // Moved for the export, and back again.
         let descriptors = std::mem::take(&mut self.descriptors);
-        let attached = descriptors.values().map(|descriptor| {
-            let frames = descriptor.outgoing.iter().map(|f| f.attached.is_some());
-            std::iter::once(descriptor.ours.is_some())
-                .chain(frames)
-                .collect()
-        });
+        let attached = descriptors.values();
+        let attached = attached.map(|d| d.files().map(|file| file.is_some()).collect());
         let network = network.iter().map(|socket| NetworkEntry {
             kind: number_of(socket.kind),
             address: socket.address,
@@ -314,9 +310,7 @@ impl Driver {
         all.extend(self.metrics.iter().map(|(_, listener)| listener.as_fd()));
         all.extend(self.clients.values().map(|c| c.connection.as_fd()));
         for descriptor in self.descriptors.values() {
-            all.extend(descriptor.ours.iter().map(|ours| ours.as_fd()));
-            let frames = descriptor.outgoing.iter();
-            all.extend(frames.filter_map(|f| f.attached.as_ref().map(|fd| fd.as_fd())));
+            all.extend(descriptor.files().flatten().map(|file| file.as_fd()));
         }
         all.extend(self.setups.values().map(|(_, fd)| fd.as_fd()));
         all
@@ -363,27 +357,24 @@ impl Driver {
             self.clients.insert(token, client);
         }
         for ((token, mut descriptor), attached) in descriptors.into_iter().zip(attached) {
-            let frames = descriptor.outgoing.iter_mut();
-            let slots =
-                std::iter::once(&mut descriptor.ours).chain(frames.map(|f| &mut f.attached));
-            for (slot, is_attached) in slots.zip(attached) {
+            for (slot, is_attached) in descriptor.files_mut().zip(attached) {
                 if is_attached {
                     *slot = Some(take()?);
                 }
             }
-            if let Some(ours) = &descriptor.ours {
+            if let Some(ours) = descriptor.ours() {
                 self.poller.watch_as(ours, token).map_err(described)?;
             }
-            if descriptor.is_ended {
+            if descriptor.is_ended() {
                 self.ended.insert(token);
             } else {
-                descriptor.is_readable = true;
+                descriptor.incoming.set_readable(true);
             }
-            if !descriptor.is_broken {
-                self.by_socket.insert(descriptor.socket, token);
+            if !matches!(descriptor.phase(), Phase::Broken(_)) {
+                self.by_socket.insert(descriptor.socket(), token);
             }
-            self.by_cookie.insert(descriptor.cookie, token);
-            self.users.add_descriptor(descriptor.uid);
+            self.by_cookie.insert(descriptor.cookie(), token);
+            self.users.add_descriptor(descriptor.uid());
             self.ready.insert(token);
             self.descriptors.insert(token, descriptor);
         }
@@ -606,18 +597,25 @@ mod tests {
     }
 
     /// Checksum of all lists of fields, which changes with the version of [`FORMAT`].
-    const LAYOUT: u32 = 0xcac6_f33f;
+    const LAYOUT: u32 = 0x5e0a_7058;
 
     #[test]
     fn version_stands_for_the_layout() {
         let sources = [
             include_str!("handover.rs"),
-            include_str!("descriptor.rs"),
+            include_str!("descriptor/mod.rs"),
+            include_str!("descriptor/incoming.rs"),
+            include_str!("descriptor/outgoing.rs"),
+            include_str!("descriptor/phase.rs"),
             include_str!("poller.rs"),
         ];
         let mut lists = Vec::new();
         for text in sources {
-            for begin in ["\nportable_struct! {", "\nportable_tuple! {"] {
+            for begin in [
+                "\nportable_struct! {",
+                "\nportable_tuple! {",
+                "\nportable_enum! {",
+            ] {
                 for list in text.split(begin).skip(1) {
                     let ends = ["\n}\n", " }\n"].iter().filter_map(|end| list.find(end));
                     let words = list[..ends.min().unwrap()].split_whitespace();
@@ -625,7 +623,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(lists.len(), 7);
+        assert_eq!(lists.len(), 11);
         let sum = carrick_wire::crc32c(lists.join("\n").as_bytes());
         assert_eq!(
             sum, LAYOUT,

@@ -25,8 +25,8 @@ pub(crate) struct LingeringSocket {
 impl LingeringSocket {
     pub(crate) fn new(descriptor: &Descriptor, time: Duration) -> Self {
         Self {
-            socket: descriptor.socket,
-            uid: descriptor.uid,
+            socket: descriptor.socket(),
+            uid: descriptor.uid(),
             time,
             waiter: None,
         }
@@ -49,14 +49,13 @@ impl Driver {
         if let Some(token) = self.by_cookie.get(&cookie).copied()
             && let Some(descriptor) = self.descriptors.get_mut(&token)
         {
-            let Some(time) = self.sockets.linger_time(descriptor.socket) else {
+            let Some(time) = self.sockets.linger_time(descriptor.socket()) else {
                 return (Reply::default().encode(), None);
             };
-            if !descriptor.ours.as_ref().is_some_and(is_hung_up) || descriptor.is_ended {
+            if !descriptor.ours().is_some_and(is_hung_up) || descriptor.is_ended() {
                 return (Reply::default().encode(), None);
             }
-            descriptor.is_closed = true;
-            descriptor.is_readable = true;
+            descriptor.mark_closed();
             let lingering = LingeringSocket::new(descriptor, time);
             self.lingering.insert(cookie, lingering);
             self.serve(now, token);

@@ -39,12 +39,12 @@ impl Driver {
         members.insert("socket".into(), row.key.socket.into());
         members.insert("association".into(), row.key.association.into());
         let lessee = row.socket.and_then(|id| self.leases.user_of(id));
-        let user = descriptor.map(|found| found.uid).or(lessee);
+        let user = descriptor.map(|found| found.uid()).or(lessee);
         members.insert("user".into(), json!(user));
         let leased = row.socket.and_then(|id| self.leases.process_of(id));
-        let process = descriptor.map(|found| found.process).or(leased);
+        let process = descriptor.map(|found| found.owner().process).or(leased);
         members.insert("process".into(), json!(process));
-        members.insert("inode".into(), json!(descriptor.map(|found| found.inode)));
+        members.insert("inode".into(), json!(descriptor.map(|found| found.inode())));
         members.insert("local".into(), json!(row.local));
         members.insert("bound".into(), json!(row.bound));
         match &row.subject {

@@ -18,7 +18,9 @@ use rustix::io::{Errno as SystemErrno, pread};
 use rustix::net::{RecvFlags, recv, send, sockopt};
 
 use crate::capture::CaptureFilter;
-use crate::descriptor::{Descriptor, OutgoingFrame, PairEnd, describe, pair};
+use crate::descriptor::{
+    Descriptor, OutgoingFrame, Owner, PairEnd, Phase, PhaseEvent, describe, pair,
+};
 use crate::driver::Driver;
 use crate::pair::{AT_ONCE, open_pair};
 use crate::poller::Token;
@@ -118,10 +120,12 @@ impl Driver {
             return (not_ours(), None);
         };
         // The event of messages that were sent before the request may not have been read.
-        descriptor.is_readable |= !descriptor.is_ended;
+        if !descriptor.is_ended() {
+            descriptor.incoming.set_readable(true);
+        }
         self.drain(now, token, &mut descriptor);
         let answer = self.call(now, token, &mut descriptor, (request, attached, message));
-        let status = self.sockets.status(descriptor.socket);
+        let status = self.sockets.status(descriptor.socket());
         let reply = Reply {
             error: answer.error,
             result: answer.result,
@@ -149,7 +153,7 @@ impl Driver {
             self.close_ended(now, uid);
         }
         let opened = Sockets::style_of(domain, kind, protocol).and_then(|(style, family)| {
-            let pair = self.open_pair((uid, process))?;
+            let pair = self.open_pair(Owner { uid, process })?;
             let id = self.sockets.socket(style, family)?;
             self.sockets.set_privileged(id, uid == 0)?;
             self.sockets.set_owner(id, uid)?;
@@ -173,19 +177,20 @@ impl Driver {
         descriptor: &mut Descriptor,
         (request, attached, message): (&Request<'_>, &OwnedFd, Option<&OwnedFd>),
     ) -> ReplyContent {
-        let id = descriptor.socket;
-        if descriptor.is_broken {
+        let id = descriptor.socket();
+        if let Phase::Broken(error) = descriptor.phase() {
             return match request {
                 Request::GetOption {
                     level: SOL_SOCKET,
                     name: SO_ERROR,
                     ..
                 } => {
-                    let number = descriptor.error.take().map_or(0, Errno::number);
+                    descriptor.change(PhaseEvent::ErrorRead);
+                    let number = error.map_or(0, Errno::number);
                     ReplyContent::value(number.to_ne_bytes().to_vec())
                 }
                 Request::Describe => ReplyContent {
-                    result: descriptor.error.map_or(0, Errno::number),
+                    result: error.map_or(0, Errno::number),
                     ..ReplyContent::default()
                 },
                 _ => ReplyContent::error(Errno::ENOTCONN),
@@ -279,7 +284,7 @@ impl Driver {
         option: (i32, i32),
         value: &[u8],
     ) -> ReplyContent {
-        let id = descriptor.socket;
+        let id = descriptor.socket();
         let set = |sockets: &mut Sockets| sockets.setsockopt(now, id, option, value);
         let addresses = match option {
             (IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD) => read_addresses(value).ok(),
@@ -336,7 +341,7 @@ impl Driver {
                 self.close_closed(now, port);
                 self.end_closed_leases(now, port);
                 // An event of this descriptor may have been among those that were read.
-                descriptor.is_readable = true;
+                descriptor.incoming.set_readable(true);
                 bind(&mut self.sockets)
             }
             bound => bound,
@@ -352,16 +357,18 @@ impl Driver {
         descriptor: &mut Descriptor,
         (addresses, attached): (&[u8], &OwnedFd),
     ) -> ReplyContent {
-        let id = descriptor.socket;
+        let id = descriptor.socket();
         let status = self.sockets.status(id);
         let is_many = status.is_ok_and(|status| status.style == Style::OneToMany);
         let started = read_addresses(addresses).and_then(|peers| {
             // File descriptors first: nothing has to be taken back without them.
             let waits = is_many && !is_nonblocking(attached);
-            let result = waits.then(|| self.open_setup(descriptor.uid)).transpose()?;
+            let result = waits
+                .then(|| self.open_setup(descriptor.uid()))
+                .transpose()?;
             // The pair of a set-up that failed cannot be used again.
-            let is_renewed = !is_many && descriptor.is_ended;
-            let renewed = is_renewed.then(|| self.open_renewed(token, descriptor.uid));
+            let is_renewed = !is_many && descriptor.is_ended();
+            let renewed = is_renewed.then(|| self.open_renewed(token, descriptor.uid()));
             let renewed = renewed.transpose()?;
             let association = self.sockets.connectx(now, id, &peers)?;
             Ok((association, result, renewed))
@@ -372,19 +379,19 @@ impl Driver {
         };
         if let Some((ours, theirs)) = result {
             self.sockets.watch_setup(association);
-            self.setups.insert(association, (descriptor.uid, ours));
+            self.setups.insert(association, (descriptor.uid(), ours));
             self.users.add_setup();
             return ReplyContent::in_progress(association, Some(theirs));
         }
         let renewed = renewed.map(|(end, theirs)| {
-            self.by_cookie.remove(&descriptor.cookie);
-            self.departed.insert(descriptor.cookie, descriptor.uid);
+            self.by_cookie.remove(&descriptor.cookie());
+            self.departed.insert(descriptor.cookie(), descriptor.uid());
             self.schedule_check(now);
-            if let Some(ours) = descriptor.ours.take() {
-                self.users.close_pair(descriptor.uid, ours);
+            if let Some(ours) = descriptor.take_ours() {
+                self.users.close_pair(descriptor.uid(), ours);
             }
-            *descriptor = Descriptor::new(id, (descriptor.uid, descriptor.process), end);
-            self.by_cookie.insert(descriptor.cookie, token);
+            *descriptor = Descriptor::new(id, descriptor.owner(), end);
+            self.by_cookie.insert(descriptor.cookie(), token);
             self.ended.remove(&token);
             theirs
         });
@@ -434,9 +441,9 @@ impl Driver {
 
     /// `shutdown`; the messages that the program has sent before come first.
     fn shut_down(&mut self, now: Time, descriptor: &mut Descriptor, how: i32) -> ReplyContent {
-        let status = self.sockets.status(descriptor.socket);
+        let status = self.sockets.status(descriptor.socket());
         if descriptor.is_dry() || !status.is_ok_and(|status| status.is_established) {
-            return self.sockets.shutdown(now, descriptor.socket, how).into();
+            return self.sockets.shutdown(now, descriptor.socket(), how).into();
         }
         descriptor.shutdown = Some(how);
         ReplyContent::default()
@@ -457,14 +464,14 @@ impl Driver {
         let sent = match address {
             Err(error) => Err(error),
             // Messages keep their order.
-            Ok(_) if !descriptor.refused.is_empty() => Err(Errno::EAGAIN),
+            Ok(_) if descriptor.incoming.has_refused() => Err(Errno::EAGAIN),
             Ok(address) => {
                 let message = OutgoingMessage {
                     address,
                     data,
                     control,
                 };
-                self.sockets.sendmsg(now, descriptor.socket, &message)
+                self.sockets.sendmsg(now, descriptor.socket(), &message)
             }
         };
         match sent {
@@ -493,27 +500,27 @@ impl Driver {
         (association, attached): (i32, &OwnedFd),
     ) -> ReplyContent {
         // 1
-        let branched = self
-            .open_pair((descriptor.uid, descriptor.process))
-            .and_then(|pair| {
-                let id = self.sockets.peeloff(now, descriptor.socket, association)?;
-                Ok(self.insert_descriptor(id, pair))
-            });
+        let branched = self.open_pair(descriptor.owner()).and_then(|pair| {
+            let id = self
+                .sockets
+                .peeloff(now, descriptor.socket(), association)?;
+            Ok(self.insert_descriptor(id, pair))
+        });
         let (theirs, token) = match branched {
             Ok(branched) => branched,
             Err(error) => return ReplyContent::error(error),
         };
         // 2
         let mut frames = take_unread(attached, &mut self.buffer);
-        frames.extend(descriptor.outgoing.drain(..));
+        frames.extend(descriptor.outgoing.take_all());
         let is_moved = |frame: &OutgoingFrame| frame.header.info.association == association;
         let (moved, kept): (VecDeque<_>, _) = frames.into_iter().partition(is_moved);
         // 3
-        descriptor.outgoing = kept;
+        descriptor.outgoing.set_all(kept);
         descriptor.flush();
         if let Some(new) = self.descriptors.get_mut(&token) {
             new.has_data = moved.iter().any(|frame| !frame.header.is_notification);
-            new.outgoing = moved;
+            new.outgoing.set_all(moved);
         }
         // The program reads the messages right after the reply.
         self.serve(now, token);

@@ -27,7 +27,7 @@ impl Driver {
         self.ends = Some(self.now() + self.config.linger);
         // Messages whose event has not been read come first.
         for (token, descriptor) in &mut self.descriptors {
-            descriptor.is_readable = true;
+            descriptor.incoming.set_readable(true);
             self.ready.insert(*token);
         }
     }
@@ -35,10 +35,10 @@ impl Driver {
     /// Returns whether an association has not ended, or a program has not got all of its messages.
     pub(crate) fn has_work(&self) -> bool {
         let has_unread = |descriptor: &Descriptor| {
-            let unread = self.sockets.unread(descriptor.socket);
+            let unread = self.sockets.unread(descriptor.socket());
             !descriptor.outgoing.is_empty() || unread.is_ok_and(|bytes| bytes > 0)
         };
-        let mut served = self.descriptors.values().filter(|d| !d.is_ended);
+        let mut served = self.descriptors.values().filter(|d| !d.is_ended());
         self.sockets.open_association_count() > 0 || served.any(has_unread)
     }
 
@@ -47,7 +47,7 @@ impl Driver {
     pub(crate) fn shut_down_descriptors(&mut self, now: Time) -> bool {
         let open = self.descriptors.iter();
         let open = open.filter(|(token, d)| d.is_dry() && !self.stopped.contains(token));
-        let dry: Vec<(Token, SocketId)> = open.map(|(token, d)| (*token, d.socket)).collect();
+        let dry: Vec<(Token, SocketId)> = open.map(|(token, d)| (*token, d.socket())).collect();
         for &(token, socket) in &dry {
             self.sockets.shut_down_associations(now, socket);
             self.stopped.insert(token);

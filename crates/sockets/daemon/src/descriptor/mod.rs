@@ -1,0 +1,298 @@
+//! Descriptor of a program: the daemon's end of its socket pair, with the frames in both directions.
+
+mod incoming;
+mod outgoing;
+mod phase;
+
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+
+use carrick_ipc::{Description, FrameKind, HEADER, Header, Property};
+use carrick_proto::portable_struct;
+use carrick_sockets::{Family, SocketId, Status, Style};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, send, shutdown, sockopt};
+
+use crate::pair::{AT_ONCE, open_pair};
+
+pub(crate) use incoming::{FrameBuffers, FrameLengths, Incoming, ProgramFrame, ProgramMessage};
+pub(crate) use outgoing::{Outgoing, OutgoingFrame};
+pub(crate) use phase::{Phase, PhaseEvent};
+
+/// Send buffer of the program's end in bytes, which Linux doubles: several messages of 64 KiB.
+const PROGRAM_BUFFER: usize = 212_992;
+/// Send buffer of the daemon's end in bytes, which Linux doubles: received messages ahead of the program.
+const DAEMON_BUFFER: usize = 131_072;
+/// Size of a plug frame in bytes. A descriptor is writable while a quarter of its send buffer is in use.
+const PLUG: usize = PROGRAM_BUFFER / 2 + 8192;
+
+/// Maximum number of frames per call, in either direction.
+const BATCH: usize = 16;
+
+/// Owner of a descriptor or lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    /// User whose limits apply.
+    pub(crate) uid: u32,
+    /// Process id of the process that opened it.
+    pub(crate) process: i32,
+}
+
+portable_struct! { Owner { uid, process } }
+
+/// Descriptor of a program.
+#[derive(Debug)]
+pub(crate) struct Descriptor {
+    socket: SocketId,
+    owner: Owner,
+    /// The daemon's end; `None` after a set-up that failed.
+    ours: Option<OwnedFd>,
+    /// Identity of the program's end (`SO_COOKIE`).
+    cookie: u64,
+    /// Inode of the program's end.
+    inode: u64,
+    phase: Phase,
+    pub(crate) incoming: Incoming,
+    pub(crate) outgoing: Outgoing,
+    /// `shutdown` of the program that waits until its messages have been read.
+    pub(crate) shutdown: Option<i32>,
+    /// A message has been sent to the program, in addition to notifications.
+    pub(crate) has_data: bool,
+    /// The program has closed the descriptor.
+    is_closed: bool,
+    /// The program has closed the descriptor with frames that it had not read.
+    pub(crate) was_reset: bool,
+    /// The task is woken when the pair has room.
+    pub(crate) waits_for_room: bool,
+    /// The program has been notified of the pending error.
+    pub(crate) failure_sent: bool,
+    /// The program has been notified of the end of messages.
+    end_sent: bool,
+}
+
+// The daemon's end is passed beside the state, and watched by the successor as at first.
+portable_struct! {
+    Descriptor {
+        socket, owner, cookie, inode, phase, incoming, outgoing, shutdown, has_data, is_closed, was_reset, failure_sent,
+        end_sent,
+    }
+    rebuilt { ours: None, waits_for_room: false }
+}
+
+impl Descriptor {
+    /// Creates the descriptor of a socket with the daemon's end of its pair.
+    pub(crate) fn new(socket: SocketId, owner: Owner, end: PairEnd) -> Self {
+        Self {
+            socket,
+            owner,
+            ours: Some(end.ours),
+            cookie: end.cookie,
+            inode: end.inode,
+            phase: Phase::Open,
+            incoming: Incoming::default(),
+            outgoing: Outgoing::default(),
+            shutdown: None,
+            has_data: false,
+            is_closed: false,
+            was_reset: false,
+            waits_for_room: false,
+            failure_sent: false,
+            end_sent: false,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> SocketId {
+        self.socket
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    pub(crate) fn uid(&self) -> u32 {
+        self.owner.uid
+    }
+
+    pub(crate) fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
+    pub(crate) fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Changes the phase after an event. Returns false if the event does not change it.
+    pub(crate) fn change(&mut self, event: PhaseEvent) -> bool {
+        let next = self.phase.after(event);
+        self.phase = next.unwrap_or(self.phase);
+        next.is_some()
+    }
+
+    /// Returns whether no frame passes on the pair any more.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.phase.is_ended()
+    }
+
+    /// Returns the daemon's end of the pair.
+    pub(crate) fn ours(&self) -> Option<&OwnedFd> {
+        self.ours.as_ref()
+    }
+
+    /// Takes the daemon's end of the pair out, to close it.
+    pub(crate) fn take_ours(&mut self) -> Option<OwnedFd> {
+        self.ours.take()
+    }
+
+    /// Returns whether the program has closed the descriptor, as far as events show.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Records that the program has closed the descriptor.
+    pub(crate) fn mark_closed(&mut self) {
+        self.is_closed = true;
+        self.incoming.set_readable(true);
+    }
+
+    /// Records a hang-up of the pair. One that the daemon has shut down in both directions hangs up, too.
+    pub(crate) fn hang_up(&mut self) {
+        self.is_closed |= !(self.end_sent && self.phase == Phase::WriteRefused);
+    }
+
+    /// Returns whether the program has been notified of the end of messages.
+    pub(crate) fn end_sent(&self) -> bool {
+        self.end_sent
+    }
+
+    /// Returns whether frames of the program may be read now: none while messages wait for room in the send buffer, or
+    /// for the association. The plug of a closed descriptor is in front of the end of its pair.
+    pub(crate) fn may_read(&self) -> bool {
+        let is_plugged = self.phase == Phase::Plugged && !self.is_closed;
+        self.incoming.is_readable() && !self.incoming.has_refused() && !is_plugged
+    }
+
+    /// Receives frames of the program. If they may have files attached, these are added to `files`.
+    pub(crate) fn receive(
+        &mut self,
+        buffers: &mut FrameBuffers,
+        files: Option<&mut Vec<RawFd>>,
+    ) -> rustix::io::Result<FrameLengths> {
+        // Without the daemon's end there is nothing to be read.
+        let ours = self.ours.as_ref().ok_or(Errno::AGAIN)?;
+        self.incoming.receive(ours, buffers, files)
+    }
+
+    /// Returns whether all that the program has sent was read and passed to the protocol.
+    pub(crate) fn is_dry(&self) -> bool {
+        let has_unread = self.incoming.is_readable() || self.incoming.has_refused();
+        !has_unread && self.phase != Phase::Plugged
+    }
+
+    /// Makes the program's end not writable, until its association is established or has room, and the pair is read.
+    pub(crate) fn plug(&mut self, theirs: BorrowedFd<'_>) {
+        if self.change(PhaseEvent::Blocked) {
+            let mut frame = vec![0; PLUG];
+            frame[..HEADER].copy_from_slice(&Header::new(FrameKind::Plug).encode());
+            // A send buffer without room for the frame is not writable already.
+            let _ = send(theirs, &frame, AT_ONCE);
+            self.incoming.set_readable(true);
+        }
+    }
+
+    /// Makes the program's end refuse messages. Those that were sent before can still be read.
+    pub(crate) fn refuse_writes(&mut self) {
+        if self.change(PhaseEvent::WriteClosed) {
+            self.shut_down(Shutdown::Read);
+        }
+    }
+
+    /// Notifies the program of the end of messages, once.
+    pub(crate) fn send_end(&mut self) {
+        if !std::mem::replace(&mut self.end_sent, true) {
+            self.shut_down(Shutdown::Write);
+        }
+    }
+
+    /// Shuts the daemon's end of the pair down.
+    pub(crate) fn shut_down(&self, how: Shutdown) {
+        if let Some(ours) = &self.ours {
+            // The program may have closed its end.
+            let _ = shutdown(ours, how);
+        }
+    }
+
+    /// Sends the waiting frames. Returns false if the pair has no room.
+    pub(crate) fn flush(&mut self) -> bool {
+        self.ours
+            .as_ref()
+            .is_none_or(|ours| self.outgoing.flush(ours))
+    }
+
+    /// Limits the associations that wait on the pair of a listening socket: the smallest send buffer of
+    /// Linux has room for six. Further associations wait in the backlog.
+    pub(crate) fn limit_accepted(&self) {
+        if let Some(ours) = &self.ours {
+            // With a larger buffer only more associations leave the backlog.
+            let _ = sockopt::set_socket_send_buffer_size(ours, 1);
+        }
+    }
+
+    /// Returns the descriptors that the daemon has open for this one: its end of the pair, and those attached to
+    /// waiting frames.
+    pub(crate) fn files(&self) -> impl Iterator<Item = Option<&OwnedFd>> {
+        std::iter::once(self.ours()).chain(self.outgoing.attached())
+    }
+
+    /// Returns the places of [`Self::files`].
+    pub(crate) fn files_mut(&mut self) -> impl Iterator<Item = &mut Option<OwnedFd>> {
+        std::iter::once(&mut self.ours).chain(self.outgoing.attached_mut())
+    }
+}
+
+/// Daemon's end of a socket pair, with the cookie and the inode of the program's end.
+#[derive(Debug)]
+pub(crate) struct PairEnd {
+    pub(crate) ours: OwnedFd,
+    cookie: u64,
+    inode: u64,
+}
+
+/// Creates a socket pair. Returns the daemon's end and the program's.
+pub(crate) fn pair() -> rustix::io::Result<(PairEnd, OwnedFd)> {
+    let (ours, theirs) = open_pair()?;
+    sockopt::set_socket_send_buffer_size(&theirs, PROGRAM_BUFFER)?;
+    sockopt::set_socket_send_buffer_size(&ours, DAEMON_BUFFER)?;
+    let cookie = sockopt::socket_cookie(&theirs)?;
+    let inode = rustix::fs::fstat(&theirs)?.st_ino;
+    let end = PairEnd {
+        ours,
+        cookie,
+        inode,
+    };
+    Ok((end, theirs))
+}
+
+/// Returns the description of a socket for the program's side.
+pub(crate) fn describe(status: &Status) -> Description {
+    // The limit without fragmentation changes with the path, of which the program's side is not notified.
+    let max_message = if status.fragments {
+        u32::try_from(status.max_message).unwrap_or(u32::MAX)
+    } else {
+        0
+    };
+    Description::new(status.outbound_streams, max_message)
+        .with(Property::OneToMany, status.style == Style::OneToMany)
+        .with(Property::Inet6, status.family == Family::Inet6)
+        .with(Property::Listening, status.is_listening)
+        .with(Property::Connecting, status.is_connecting)
+        .with(Property::Established, status.is_established)
+        .with(Property::WriteClosed, status.is_write_closed)
+        .with(Property::RcvInfo, status.has_rcvinfo)
+        .with(Property::NxtInfo, status.has_nxtinfo)
+        .with(Property::SndRcv, status.has_sndrcv)
+        .with(Property::NoDefaultStream, !status.has_default_stream)
+        .with(Property::Lingers, status.lingers)
+}
