@@ -6,15 +6,14 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use carrick_ipc::{CapturedPacket, MAX_CAPTURED, Reply, Request};
+use carrick_ipc::{CapturedPacket, MAX_CAPTURED, Request};
 use carrick_proto::{Route, Transmit};
 use carrick_sockets::{AssociationAddresses, Errno, Sockets};
 use rustix::io::Errno as SystemErrno;
 use rustix::net::send;
 use tokio::net::UnixDatagram;
 
-use crate::connection::{ask, connection, may_share};
-use crate::driver::Driver;
+use crate::connection::{ask, connection};
 use crate::pair::{AT_ONCE, enlarge_send_buffer, is_hung_up, open_pair};
 
 /// Limit of captures at a time.
@@ -94,7 +93,7 @@ impl Captures {
     }
 
     /// Starts a capture; returns the end of the reader.
-    fn start(&mut self, filter: CaptureFilter) -> Result<OwnedFd, Errno> {
+    pub(crate) fn start(&mut self, filter: CaptureFilter) -> Result<OwnedFd, Errno> {
         self.0.retain(|capture| !is_hung_up(&capture.ours));
         if self.0.len() >= MAX_CAPTURES {
             return Err(Errno::EMFILE);
@@ -184,26 +183,6 @@ impl RunningCapture {
             self.known = Some(current);
         }
         self.known.as_ref().is_some_and(is_of)
-    }
-}
-
-impl Driver {
-    /// Starts a capture for a client of the daemon's user or of the superuser: packets contain messages of all programs.
-    pub(crate) fn start_capture(
-        &mut self,
-        uid: u32,
-        filter: CaptureFilter,
-    ) -> (Vec<u8>, Option<OwnedFd>) {
-        let started = if may_share(uid) {
-            self.captures.start(filter)
-        } else {
-            Err(Errno::EPERM)
-        };
-        let reply = Reply {
-            error: started.as_ref().err().map_or(0, |error| error.number()),
-            ..Reply::default()
-        };
-        (reply.encode(), started.ok())
     }
 }
 

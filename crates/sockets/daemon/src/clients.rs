@@ -1,19 +1,17 @@
-//! Connections of processes to the control socket: their requests are read, and answered by `requests`.
+//! Connections of processes to the control socket.
 
-use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
-use std::task::{Context, Poll};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use carrick_ipc::{Reply, Request};
 use carrick_proto::Time;
-use carrick_sockets::Errno;
 use rustix::io::Errno as SystemErrno;
-use rustix::net::{RecvFlags, SocketFlags, accept_with, sockopt};
+use rustix::net::{SocketFlags, accept_with};
 
 use crate::connection::peer_of;
-use crate::driver::{Driver, PAUSE};
-use crate::pair::{AT_ONCE, receive_with_files, send_with_files};
-use crate::poller::Token;
+use crate::poller::{PAUSE, Poller, Token};
+use crate::turns::Turns;
+use crate::users::{Owner, Users};
 
 /// Limit of connections that are accepted in one round.
 const ACCEPTED: usize = 64;
@@ -24,25 +22,85 @@ const REFUSED_CLIENTS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) connection: OwnedFd,
-    pub(crate) uid: u32,
-    /// Process id; 0 in a process namespace that this one does not see, such as another container of a pod.
-    pub(crate) process: i32,
+    /// The process is 0 in a process namespace that this one does not see, such as another container of a pod.
+    pub(crate) owner: Owner,
     /// Beyond the limit of its user: its first request is refused, and ends it.
     pub(crate) is_refused: bool,
 }
 
-/// Result of a request.
-enum Served {
-    /// It has been answered.
-    Request,
-    /// The process is to take over after this round.
-    Handover,
+/// The control socket with its connections.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    control: Arc<OwnedFd>,
+    /// The daemon has created the path of the control socket, and removes it.
+    owns_path: bool,
+    by_token: BTreeMap<Token, Client>,
+    /// Turns of connections with requests.
+    turns: Turns,
+    /// Time at which connections are accepted again after an error of the system.
+    accept_again: Option<Time>,
+    /// Connection of a process that takes over after this round.
+    successor: Option<Client>,
+    /// Buffer of received requests.
+    buffer: Vec<u8>,
 }
 
-impl Driver {
+impl Clients {
+    pub(crate) fn new(control: Arc<OwnedFd>, owns_path: bool) -> Self {
+        Self {
+            control,
+            owns_path,
+            by_token: BTreeMap::new(),
+            turns: Turns::default(),
+            accept_again: None,
+            successor: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Returns the control socket.
+    pub(crate) fn control(&self) -> &OwnedFd {
+        &self.control
+    }
+
+    /// Returns whether the daemon has created the path of the control socket.
+    pub(crate) fn owns_path(&self) -> bool {
+        self.owns_path
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_token.len()
+    }
+
+    /// Returns all connections in the order of their tokens.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Token, &Client)> {
+        self.by_token.iter().map(|(token, client)| (*token, client))
+    }
+
+    /// Adds a connection.
+    pub(crate) fn insert(&mut self, users: &mut Users, token: Token, client: Client) {
+        users.add_client(client.owner.uid);
+        self.by_token.insert(token, client);
+    }
+
+    /// Takes a connection out while its request is processed.
+    pub(crate) fn take(&mut self, token: Token) -> Option<Client> {
+        self.by_token.remove(&token)
+    }
+
+    /// Returns a connection that was taken out.
+    pub(crate) fn put_back(&mut self, token: Token, client: Client) {
+        self.by_token.insert(token, client);
+    }
+
+    /// Removes all connections.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Client> {
+        std::mem::take(&mut self.by_token).into_values()
+    }
+
     /// Accepts connections of the control socket, whose event is repeated while more wait. Without file descriptors
     /// or memory it waits for a while.
-    pub(crate) fn accept_clients(&mut self, now: Time) {
+    pub(crate) fn accept(&mut self, now: Time, poller: &mut Poller, users: &mut Users) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         for _ in 0..ACCEPTED {
             let connection = match accept_with(&self.control, flags) {
@@ -50,183 +108,126 @@ impl Driver {
                 Err(SystemErrno::AGAIN) => return,
                 Err(SystemErrno::INTR | SystemErrno::CONNABORTED) => continue,
                 Err(error) => {
-                    self.users
-                        .record_failure("no program can connect for 1 s", error);
-                    return self.pause_accepting(now + PAUSE);
+                    users.record_failure("no program can connect for 1 s", error);
+                    // The event of the control socket would be repeated without pause.
+                    poller.unwatch(&self.control);
+                    self.accept_again = Some(now + PAUSE);
+                    return;
                 }
             };
-            let (uid, process) = match peer_of(&connection) {
-                Ok(peer) => peer,
+            match peer_of(&connection) {
+                Ok((uid, process)) => self.admit(poller, users, connection, Owner { uid, process }),
                 Err(error) => {
-                    self.users
-                        .record_failure("a program without known user is refused", error);
-                    self.close_files(u32::MAX, [connection.into_raw_fd()]);
-                    continue;
+                    users.record_failure("a program without known user is refused", error);
+                    users.close_files(u32::MAX, [connection]);
                 }
-            };
-            let is_refused = self.users.check_clients(uid).is_err();
-            if is_refused {
-                let refused = format!("a program of user {uid} is refused");
-                self.users.record_failure(&refused, SystemErrno::MFILE);
             }
-            let is_behind = self.users.is_behind(uid);
-            if is_behind || is_refused && !self.may_refuse(uid) {
-                self.users.closers().refuse(uid, connection);
-                continue;
+        }
+    }
+
+    /// Adds a connection that was accepted, or closes it. Beyond the limit of its user it is added as refused: closed at
+    /// once, it would look like a missing daemon.
+    fn admit(&mut self, poller: &mut Poller, users: &mut Users, connection: OwnedFd, owner: Owner) {
+        let uid = owner.uid;
+        let is_refused = users.check_clients(uid).is_err();
+        if is_refused {
+            let refused = format!("a program of user {uid} is refused");
+            users.record_failure(&refused, SystemErrno::MFILE);
+        }
+        if users.is_behind(uid) || is_refused && !self.may_refuse(users, uid) {
+            users.closers().refuse(uid, connection);
+            return;
+        }
+        users.closers().admit(&connection);
+        match poller.watch(&connection) {
+            Ok(token) => {
+                let client = Client {
+                    connection,
+                    owner,
+                    is_refused,
+                };
+                self.insert(users, token, client);
             }
-            self.users.closers().admit(&connection);
-            match self.poller.watch(&connection) {
-                Ok(token) => {
-                    self.users.add_client(uid);
-                    let client = Client {
-                        connection,
-                        uid,
-                        process,
-                        is_refused,
-                    };
-                    self.clients.insert(token, client);
-                }
-                Err(_) => self.close_files(uid, [connection.into_raw_fd()]),
-            }
+            Err(_) => users.close_files(uid, [connection]),
         }
     }
 
     /// Returns whether another connection beyond the limit of a user may wait for its first request, which is
     /// refused with an error; a program sends it right after it has connected.
-    fn may_refuse(&self, uid: u32) -> bool {
-        let refused = self.clients.values();
-        let refused = refused.filter(|client| client.is_refused && client.uid == uid);
-        refused.count() < REFUSED_CLIENTS.min(self.users.free_files())
+    fn may_refuse(&self, users: &Users, uid: u32) -> bool {
+        let refused = self.by_token.values();
+        let refused = refused.filter(|client| client.is_refused && client.owner.uid == uid);
+        refused.count() < REFUSED_CLIENTS.min(users.free_files())
     }
 
-    /// Processes a request of a client. Returns true if there may be more.
-    pub(crate) fn serve_client(&mut self, now: Time, token: Token) -> bool {
-        let Some(client) = self.clients.remove(&token) else {
-            return false;
-        };
-        match self.serve_request(now, &client) {
-            Ok(Served::Request) => {
-                self.clients.insert(token, client);
-                true
+    /// Returns the time at which connections are accepted again.
+    pub(crate) fn accept_again(&self) -> Option<Time> {
+        self.accept_again
+    }
+
+    /// Accepts connections again, if it is time. Returns whether it is.
+    pub(crate) fn expire_pause(&mut self, now: Time, poller: &Poller) -> bool {
+        let is_due = self.accept_again.is_some_and(|at| at <= now);
+        if is_due {
+            let watched = poller.watch_control(&self.control);
+            self.accept_again = watched.is_err().then_some(now + PAUSE);
+        }
+        is_due
+    }
+
+    /// Queues a turn of a client. Returns false if the token is that of something else.
+    pub(crate) fn set_ready(&mut self, token: Token) -> bool {
+        let client = self.by_token.get(&token);
+        client.is_some_and(|client| {
+            self.turns.insert(client.owner.uid, token);
+            true
+        })
+    }
+
+    /// Removes the next turn. Users whose files are still to be closed wait ([`Self::resume`]).
+    pub(crate) fn next_turn(&mut self, users: &Users) -> Option<Token> {
+        loop {
+            let (uid, token) = self.turns.next()?;
+            if !users.is_behind(uid) {
+                return Some(token);
             }
-            Ok(Served::Handover) => {
-                self.users.remove_client(client.uid);
-                self.poller.unwatch(&client.connection);
-                self.successor = Some(client);
-                false
-            }
-            Err(SystemErrno::AGAIN) => {
-                self.clients.insert(token, client);
-                false
-            }
-            // The process has ended, does not read its replies, or sent something else.
-            Err(_) => {
-                self.users.remove_client(client.uid);
-                self.poller.unwatch(&client.connection);
-                self.close_files(client.uid, [client.connection.into_raw_fd()]);
-                false
-            }
+            self.turns.insert(uid, token);
+            self.turns.suspend(uid);
         }
     }
 
-    /// Closes the connections of all clients outside the task, which ends: their requests may have files.
-    pub(crate) fn close_clients(&mut self) {
-        for client in std::mem::take(&mut self.clients).into_values() {
-            let connection = [client.connection.into_raw_fd()];
-            self.users.closers().close(client.uid, connection);
-        }
+    /// Serves the requests of a user again whose files have been closed.
+    pub(crate) fn resume(&mut self, uid: u32) {
+        self.turns.resume(uid);
     }
 
-    /// Closes files of a user outside the task.
-    pub(crate) fn close_files(&mut self, uid: u32, files: impl IntoIterator<Item = RawFd>) {
-        self.users.closers().close(uid, files);
+    /// Returns whether clients have requests.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.turns.is_empty()
     }
 
-    /// Serves the requests again of users whose files have been closed.
-    pub(crate) fn resume_clients(&mut self, cx: &mut Context<'_>) {
-        while let Poll::Ready(uid) = self.users.closers().poll_relieved(cx) {
-            self.ready_clients.resume(uid);
-        }
+    /// Takes the buffer of received requests, empty at first.
+    pub(crate) fn take_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
     }
 
-    fn serve_request(&mut self, now: Time, client: &Client) -> rustix::io::Result<Served> {
-        // Returned after the request: its values are in the buffer.
-        let mut buffer = std::mem::take(&mut self.request);
-        let mut attached = Vec::new();
-        let mut parts = [IoSliceMut::new(&mut buffer)];
-        let received = receive_with_files(
-            &client.connection,
-            &mut parts,
-            &mut attached,
-            RecvFlags::DONTWAIT,
-        );
-        let served = received.and_then(|len| {
-            if len == 0 {
-                return Err(SystemErrno::PIPE);
-            }
-            let request = Request::decode(&buffer[..len]).map_err(|_| SystemErrno::PROTO)?;
-            self.answer_request(now, client, &request, &attached)
-        });
-        self.request = buffer;
-        self.close_attached(client.uid, attached);
-        served
+    /// Returns the buffer of received requests.
+    pub(crate) fn return_buffer(&mut self, buffer: Vec<u8>) {
+        self.buffer = buffer;
     }
 
-    /// Closes the files of a request: the program's ends of pairs, which only the daemon has written to, here.
-    fn close_attached(&mut self, uid: u32, attached: Vec<OwnedFd>) {
-        let is_pair = |file: &OwnedFd| {
-            let cookie = sockopt::socket_cookie(file);
-            cookie.is_ok_and(|cookie| self.by_cookie.contains_key(&cookie))
-        };
-        let (pairs, others): (Vec<_>, Vec<_>) = attached.into_iter().partition(is_pair);
-        drop(pairs);
-        if !others.is_empty() {
-            self.close_files(uid, others.into_iter().map(OwnedFd::into_raw_fd));
-        }
+    /// Lets a process take over after this round.
+    pub(crate) fn set_successor(&mut self, client: Client) {
+        self.successor = Some(client);
     }
 
-    fn answer_request(
-        &mut self,
-        now: Time,
-        client: &Client,
-        request: &Request<'_>,
-        attached: &[OwnedFd],
-    ) -> rustix::io::Result<Served> {
-        if client.is_refused {
-            let reply = Reply {
-                error: Errno::EMFILE.number(),
-                ..Reply::default()
-            };
-            send_reply(&client.connection, &reply.encode(), None)?;
-            return Err(SystemErrno::MFILE);
-        }
-        if *request == Request::TakeOver {
-            let Some(reason) = self.refuses_handover(client.uid) else {
-                return Ok(Served::Handover);
-            };
-            let reply = Reply {
-                error: Errno::EPERM.number(),
-                value: reason.as_bytes(),
-                ..Reply::default()
-            };
-            send_reply(&client.connection, &reply.encode(), None)?;
-            return Ok(Served::Request);
-        }
-        let (reply, sent) = self.handle(now, (client.uid, client.process), request, attached);
-        send_reply(&client.connection, &reply, sent.as_ref())?;
-        Ok(Served::Request)
+    /// Returns whether a process takes over after this round.
+    pub(crate) fn has_successor(&self) -> bool {
+        self.successor.is_some()
     }
-}
 
-fn send_reply(
-    connection: &OwnedFd,
-    reply: &[u8],
-    attached: Option<&OwnedFd>,
-) -> rustix::io::Result<()> {
-    let attached: Vec<_> = attached.iter().map(|fd| fd.as_fd()).collect();
-    match send_with_files(connection, &[IoSlice::new(reply)], &attached, AT_ONCE) {
-        // The client does not read its replies.
-        Err(SystemErrno::AGAIN) => Err(SystemErrno::PIPE),
-        sent => sent,
+    /// Takes the connection of the process that takes over.
+    pub(crate) fn take_successor(&mut self) -> Option<Client> {
+        self.successor.take()
     }
 }

@@ -101,7 +101,7 @@ impl Closers {
     }
 
     /// Closes files of a user in its thread.
-    pub(crate) fn close(&mut self, user: u32, files: impl IntoIterator<Item = RawFd>) {
+    pub(crate) fn close(&mut self, user: u32, files: impl IntoIterator<Item = impl IntoRawFd>) {
         if self.users.len() > MAX_THREADS {
             self.users
                 .retain(|_, user| user.count.load(Ordering::Acquire) > 0);
@@ -114,10 +114,10 @@ impl Closers {
                 count: Arc::default(),
             }
         });
-        for number in files {
+        for file in files {
             thread.count.fetch_add(1, Ordering::AcqRel);
             let mut file = CountedFile {
-                number,
+                number: file.into_raw_fd(),
                 user,
                 count: thread.count.clone(),
                 relieved: self.relieved.0.clone(),
@@ -136,7 +136,7 @@ impl Closers {
     /// Closes the daemon's end of a pair of a user.
     pub(crate) fn close_pair(&mut self, user: u32, ours: OwnedFd) {
         if self.pairs_pass_files {
-            self.close(user, [ours.into_raw_fd()]);
+            self.close(user, [ours]);
         }
     }
 
@@ -191,7 +191,7 @@ impl Closers {
                 if let Some(older) = older {
                     *older -= 1;
                 }
-                self.close(user, [connection.into_raw_fd()]);
+                self.close(user, [connection]);
             }
         }
     }

@@ -4,7 +4,7 @@
 //! Messages that are in the kernel's pairs, and packets that have not been read, stay there, since the descriptors
 //! move. The steps, between two rounds of the task, which reads and sends nothing meanwhile:
 //!
-//! 1. The successor requests the handover on a control connection ([`Request::TakeOver`]).
+//! 1. The successor requests the handover on a control connection ([`carrick_ipc::Request::TakeOver`]).
 //! 2. The daemon sends its state as a file in memory, and then all descriptors.
 //! 3. The successor imports the state, and acknowledges or refuses it.
 //! 4. The daemon confirms the acknowledgement and ends. After a refusal, or without an answer, it continues.
@@ -13,46 +13,45 @@
 //! nothing after it.
 //!
 //! A restart by the service manager is a handover without a moment in which both run: the daemon gives the file and
-//! the descriptors to the manager and ends ([`Driver::hold`]), and its successor gets them when it starts
-//! ([`continue_held`]).
+//! the descriptors to the manager and ends ([`Handover::hold`]), and its successor gets them when it starts
+//! ([`crate::successor`]).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use carrick::Transport;
-use carrick::network::{InheritedKind, InheritedSocket, Network, NetworkConfig};
-use carrick_ipc::{MAX_ATTACHED, Reply, Request};
+use carrick::network::{InheritedKind, InheritedSocket};
+use carrick_ipc::{MAX_ATTACHED, Reply};
 use carrick_proto::export::{ExportReader, Format, Portable};
 use carrick_proto::{ImportError, Time, portable_struct};
-use carrick_sockets::{AssocId, Sockets};
-use rustix::fs::{FileType, MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
+use carrick_sockets::AssocId;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
 use rustix::io::{Errno, ioctl_fionbio, pread, write};
 use rustix::net::{SendFlags, sockopt};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::clients::Client;
-use crate::config::Config;
-use crate::connection::{PATIENCE, ReceivedReply, ask, connection, may_share, peer_of, receive};
-use crate::descriptor::{Descriptor, Phase};
-use crate::driver::Driver;
-use crate::error::DaemonError;
-use crate::metrics::MetricsServer;
+use crate::connection::{PATIENCE, ReceivedReply, receive};
+use crate::descriptor::Descriptor;
 use crate::pair::send_with_files;
+use crate::parts::Parts;
 use crate::poller::Token;
-use crate::{Daemon, service};
+use crate::serve::lease::end_leases;
+use crate::service;
+use crate::timer::TaskTimer;
+use crate::users::Owner;
 
 /// Format of the daemon's state.
 const FORMAT: Format = Format::new(*b"carrickd");
 
 /// Socket of the network, without its descriptor.
-struct NetworkEntry {
-    kind: u8,
-    address: IpAddr,
+pub(crate) struct NetworkEntry {
+    pub(crate) kind: u8,
+    pub(crate) address: IpAddr,
 }
 
 portable_struct! { NetworkEntry { kind, address } }
@@ -60,27 +59,26 @@ portable_struct! { NetworkEntry { kind, address } }
 /// Control connection, without its descriptor.
 struct ClientEntry {
     token: Token,
-    uid: u32,
-    process: i32,
+    owner: Owner,
 }
 
-portable_struct! { ClientEntry { token, uid, process } }
+portable_struct! { ClientEntry { token, owner } }
 
 /// State of a daemon besides its descriptors, which follow in the order of the fields.
-struct DaemonState {
+pub(crate) struct DaemonState {
     /// `CLOCK_MONOTONIC` at the export in nanoseconds, which both processes read.
-    clock: u64,
+    pub(crate) clock: u64,
     /// Moment of the export by the task's clock in nanoseconds.
-    now: u64,
+    pub(crate) now: u64,
     /// Transport: UDP, plain IP, or both.
-    transport: u8,
+    pub(crate) transport: u8,
     /// UDP port.
-    port: u16,
+    pub(crate) port: u16,
     /// The daemon has created the path of the control socket.
-    owns_path: bool,
-    network: Vec<NetworkEntry>,
+    pub(crate) owns_path: bool,
+    pub(crate) network: Vec<NetworkEntry>,
     /// Address of the metrics.
-    metrics: Option<SocketAddr>,
+    pub(crate) metrics: Option<SocketAddr>,
     next_token: u64,
     clients: Vec<ClientEntry>,
     descriptors: BTreeMap<Token, Descriptor>,
@@ -89,8 +87,8 @@ struct DaemonState {
     attached: Vec<Vec<bool>>,
     setups: Vec<AssocId>,
     /// Inode of each descriptor: a service manager keeps them in any order.
-    inodes: Vec<u64>,
-    sockets: Bytes,
+    pub(crate) inodes: Vec<u64>,
+    pub(crate) sockets: Bytes,
 }
 
 portable_struct! {
@@ -101,18 +99,18 @@ portable_struct! {
 }
 
 /// Reason of a handover that failed, for both sides.
-type Reason = String;
+pub(crate) type Reason = String;
 
-fn described(error: impl std::fmt::Display) -> Reason {
+pub(crate) fn described(error: impl std::fmt::Display) -> Reason {
     error.to_string()
 }
 
-fn reason_of(reply: &ReceivedReply) -> Reason {
+pub(crate) fn reason_of(reply: &ReceivedReply) -> Reason {
     String::from_utf8_lossy(&reply.value).into_owned()
 }
 
 /// Returns the transport as numbers.
-fn numbers_of(transport: Transport) -> (u8, u16) {
+pub(crate) fn numbers_of(transport: Transport) -> (u8, u16) {
     match transport {
         Transport::Udp { port } => (0, port),
         Transport::Raw => (1, 0),
@@ -129,30 +127,40 @@ fn number_of(kind: InheritedKind) -> u8 {
 }
 
 /// Returns `CLOCK_MONOTONIC` in nanoseconds.
-fn clock() -> u64 {
+pub(crate) fn clock() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Makes calls on a connection block, with a time limit.
-fn limit_waiting(connection: &OwnedFd, limit: Option<Duration>) -> rustix::io::Result<()> {
+pub(crate) fn limit_waiting(
+    connection: &OwnedFd,
+    limit: Option<Duration>,
+) -> rustix::io::Result<()> {
     ioctl_fionbio(connection, false)?;
     sockopt::set_socket_timeout(connection, sockopt::Timeout::Recv, limit)?;
     sockopt::set_socket_timeout(connection, sockopt::Timeout::Send, limit)
 }
 
-fn send_with(
+pub(crate) fn send_with(
     connection: &OwnedFd,
     reply: &Reply<'_>,
     attached: &[BorrowedFd<'_>],
-) -> rustix::io::Result<()> {
+) -> Result<(), Reason> {
     let bytes = reply.encode();
-    send_with_files(
-        connection,
-        &[IoSlice::new(&bytes)],
-        attached,
-        SendFlags::NOSIGNAL,
-    )
+    let parts = [IoSlice::new(&bytes)];
+    send_with_files(connection, &parts, attached, SendFlags::NOSIGNAL).map_err(described)
+}
+
+/// Sends the other side the reason of a handover that failed, and returns it. The other side may have ended.
+pub(crate) fn refuse(connection: &OwnedFd, reason: Reason) -> Reason {
+    let reply = Reply {
+        error: Errno::CANCELED.raw_os_error(),
+        value: reason.as_bytes(),
+        ..Reply::default()
+    };
+    let _ = send_with(connection, &reply, &[]);
+    reason
 }
 
 /// Returns a file in memory with this content, sealed against changes.
@@ -186,27 +194,24 @@ fn content(file: &OwnedFd) -> rustix::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-impl Driver {
-    /// Returns the reason why a process of this user cannot take over now.
-    pub(crate) fn refuses_handover(&self, uid: u32) -> Option<&'static str> {
-        if !may_share(uid) {
-            return Some("only the user of the daemon and the superuser can take over");
-        }
-        if self.ends.is_some() {
-            return Some("the daemon is ending");
-        }
-        self.successor
-            .is_some()
-            .then_some("another process is taking over")
-    }
+/// A handover between two rounds of the task.
+#[derive(Debug)]
+pub(crate) struct Handover<'a> {
+    /// Time of the last round.
+    pub(crate) now: Time,
+    pub(crate) timer: &'a TaskTimer,
+    /// Address and socket of the metrics.
+    pub(crate) metrics: Option<&'a (SocketAddr, OwnedFd)>,
+}
 
+impl Handover<'_> {
     /// Hands over to the process on a control connection. Returns its process id if it has taken over.
-    pub(crate) fn hand_over(&mut self, now: Time, client: &Client) -> Option<u32> {
-        let process = client.process as u32;
-        match self.try_hand_over(now, &client.connection) {
+    pub(crate) fn hand_over(&self, parts: &mut Parts, client: &Client) -> Option<u32> {
+        let process = client.owner.process as u32;
+        match self.try_hand_over(parts, &client.connection) {
             Ok(()) => Some(process),
             Err(reason) => {
-                (self.config.log)(&format!(
+                (parts.config.log)(&format!(
                     "process {process} has not taken over: {reason}; the daemon continues"
                 ));
                 None
@@ -214,350 +219,170 @@ impl Driver {
         }
     }
 
-    fn try_hand_over(&mut self, now: Time, connection: &OwnedFd) -> Result<(), Reason> {
+    fn try_hand_over(&self, parts: &mut Parts, connection: &OwnedFd) -> Result<(), Reason> {
         limit_waiting(connection, Some(PATIENCE)).map_err(described)?;
-        // They are renewed, with the daemon that then serves.
-        self.end_leases(now);
-        let refuse = |reason: Reason| {
-            let reply = Reply {
-                error: Errno::CANCELED.raw_os_error(),
-                value: reason.as_bytes(),
-                ..Reply::default()
-            };
-            // The reason is reported here as well.
-            let _ = send_with(connection, &reply, &[]);
-            reason
-        };
-        let network = self.network.duplicate().map_err(described);
-        let network = network.map_err(refuse)?;
-        let state = self.export(now, &network).map_err(refuse)?;
-        let file = sealed(&state).map_err(described).map_err(refuse)?;
-        drop(state);
-        let all = self.held_descriptors(&network);
+        let prepared = self.prepare(parts);
+        let (network, file) = prepared.map_err(|reason| refuse(connection, reason))?;
+        let all = self.held_descriptors(parts, &network);
         let reply = Reply {
             result: all.len() as i32,
             ..Reply::default()
         };
-        send_with(connection, &reply, &[file.as_fd()]).map_err(described)?;
+        send_with(connection, &reply, &[file.as_fd()])?;
         for part in all.chunks(MAX_ATTACHED) {
-            send_with(connection, &Reply::default(), part).map_err(described)?;
+            send_with(connection, &Reply::default(), part)?;
         }
         let acknowledged = receive(connection).map_err(described)?;
         if acknowledged.error != 0 {
             return Err(reason_of(&acknowledged));
         }
-        send_with(connection, &Reply::default(), &[]).map_err(described)
+        send_with(connection, &Reply::default(), &[])
     }
 
     /// Gives all sockets to the service manager, for the next process of the service.
     ///
     /// # Errors
     /// The reason; this daemon still has everything.
-    pub(crate) fn hold(&mut self, now: Time) -> Result<(), Reason> {
-        self.end_leases(now);
-        let network = self.network.duplicate().map_err(described)?;
-        let file = sealed(&self.export(now, &network)?).map_err(described)?;
-        let mut all = self.held_descriptors(&network);
+    pub(crate) fn hold(&self, parts: &mut Parts) -> Result<(), Reason> {
+        let (network, file) = self.prepare(parts)?;
+        let mut all = self.held_descriptors(parts, &network);
         all.push(file.as_fd());
         service::hold(&all).map_err(described)
     }
 
-    fn export(&mut self, now: Time, network: &[InheritedSocket]) -> Result<Vec<u8>, Reason> {
-        let exported = self.sockets.export(now).map_err(described)?;
-        let (transport, port) = numbers_of(self.transport());
-        let held = self.held_descriptors(network);
+    /// Returns the sockets of the network, and the file with the state.
+    fn prepare(&self, parts: &mut Parts) -> Result<(Vec<InheritedSocket>, OwnedFd), Reason> {
+        // They are renewed, with the daemon that then serves.
+        end_leases(parts, self.now);
+        let network = parts.network.duplicate().map_err(described)?;
+        let state = self.export(parts, &network)?;
+        Ok((network, sealed(&state).map_err(described)?))
+    }
+
+    fn export(&self, parts: &mut Parts, network: &[InheritedSocket]) -> Result<Vec<u8>, Reason> {
+        let now = self.now;
+        let exported = parts.sockets.export(now).map_err(described)?;
+        let (transport, port) = numbers_of(parts.network.transport());
+        let held = self.held_descriptors(parts, network);
         let inodes = held.iter().map(|fd| fstat(fd).map(|file| file.st_ino));
         let inodes = inodes.collect::<Result<_, _>>().map_err(described)?;
-        let since = self.now().as_nanos().saturating_sub(now.as_nanos());
+        // Read together: both clocks go on.
+        let (clock, since) = (clock(), self.timer.now().since(now));
         // Moved for the export, and back again.
-        let descriptors = std::mem::take(&mut self.descriptors);
+        let descriptors = parts.descriptors.exchange(BTreeMap::new());
         let attached = descriptors.values();
         let attached = attached.map(|d| d.files().map(|file| file.is_some()).collect());
         let network = network.iter().map(|socket| NetworkEntry {
             kind: number_of(socket.kind),
             address: socket.address,
         });
-        let clients = self.clients.iter().map(|(token, client)| ClientEntry {
-            token: *token,
-            uid: client.uid,
-            process: client.process,
+        let clients = parts.clients.iter().map(|(token, client)| ClientEntry {
+            token,
+            owner: client.owner,
         });
         let state = DaemonState {
-            clock: clock().saturating_sub(since),
+            clock: clock.saturating_sub(since.as_nanos() as u64),
             now: now.as_nanos(),
             transport,
             port,
-            owns_path: self.owns_path,
+            owns_path: parts.clients.owns_path(),
             network: network.collect(),
-            metrics: self.metrics.as_ref().map(|(address, _)| *address),
-            next_token: self.poller.next_token(),
+            metrics: self.metrics.map(|(address, _)| *address),
+            next_token: parts.poller.next_token(),
             clients: clients.collect(),
             attached: attached.collect(),
             descriptors,
-            setups: self.setups.keys().copied().collect(),
+            setups: parts.setups.iter().map(|(id, _)| id).collect(),
             inodes,
             sockets: exported.into_bytes().into(),
         };
         let bytes = FORMAT.export(now, |out| state.write(out));
-        self.descriptors = state.descriptors;
+        parts.descriptors.exchange(state.descriptors);
         bytes.map_err(described)
     }
 
     /// Returns all descriptors, in the order of the fields of [`DaemonState`].
-    fn held_descriptors<'a>(&'a self, network: &'a [InheritedSocket]) -> Vec<BorrowedFd<'a>> {
-        let mut all = vec![self.control.as_fd(), self.open_ends.as_fd()];
+    fn held_descriptors<'a>(
+        &'a self,
+        parts: &'a Parts,
+        network: &'a [InheritedSocket],
+    ) -> Vec<BorrowedFd<'a>> {
+        let ends = parts.descriptors.ends().instance();
+        let mut all = vec![parts.clients.control().as_fd(), ends.as_fd()];
         all.extend(network.iter().map(|socket| socket.descriptor.as_fd()));
         all.extend(self.metrics.iter().map(|(_, listener)| listener.as_fd()));
-        all.extend(self.clients.values().map(|c| c.connection.as_fd()));
-        for descriptor in self.descriptors.values() {
-            all.extend(descriptor.files().flatten().map(|file| file.as_fd()));
-        }
-        all.extend(self.setups.values().map(|(_, fd)| fd.as_fd()));
+        all.extend(parts.clients.iter().map(|(_, c)| c.connection.as_fd()));
+        let files = parts.descriptors.iter().flat_map(|(_, d)| d.files());
+        all.extend(files.flatten().map(|file| file.as_fd()));
+        all.extend(parts.setups.iter().map(|(_, ours)| ours.as_fd()));
         all
-    }
-
-    /// Continues the clients and descriptors of the predecessor. All of them are served in the first round.
-    fn resume(
-        &mut self,
-        state: DaemonState,
-        inherited: &mut VecDeque<OwnedFd>,
-    ) -> Result<(), Reason> {
-        let DaemonState {
-            next_token,
-            clients,
-            descriptors,
-            attached,
-            setups,
-            ..
-        } = state;
-        let mut take = || inherited.pop_front().ok_or_else(incomplete);
-        self.poller.continue_tokens(next_token);
-        let is_known = |token: &Token| (1..next_token).contains(&token.0);
-        let tokens = clients.iter().map(|client| &client.token);
-        if !tokens.chain(descriptors.keys()).all(is_known) || attached.len() != descriptors.len() {
-            return Err(incomplete());
-        }
-        for ClientEntry {
-            token,
-            uid,
-            process,
-        } in clients
-        {
-            let connection = take()?;
-            self.poller
-                .watch_as(&connection, token)
-                .map_err(described)?;
-            self.users.add_client(uid);
-            let client = Client {
-                connection,
-                uid,
-                process,
-                is_refused: false,
-            };
-            self.clients.insert(token, client);
-        }
-        for ((token, mut descriptor), attached) in descriptors.into_iter().zip(attached) {
-            for (slot, is_attached) in descriptor.files_mut().zip(attached) {
-                if is_attached {
-                    *slot = Some(take()?);
-                }
-            }
-            if let Some(ours) = descriptor.ours() {
-                self.poller.watch_as(ours, token).map_err(described)?;
-            }
-            if descriptor.is_ended() {
-                self.ended.insert(token);
-            } else {
-                descriptor.incoming.set_readable(true);
-            }
-            if !matches!(descriptor.phase(), Phase::Broken(_)) {
-                self.by_socket.insert(descriptor.socket(), token);
-            }
-            self.by_cookie.insert(descriptor.cookie(), token);
-            self.users.add_descriptor(descriptor.uid());
-            self.ready.insert(token);
-            self.descriptors.insert(token, descriptor);
-        }
-        for association in setups {
-            // The user matters where pairs pass files alone.
-            self.setups.insert(association, (0, take()?));
-            self.users.add_setup();
-        }
-        self.users.count_files();
-        self.schedule_check(self.now());
-        Ok(())
     }
 }
 
-fn incomplete() -> Reason {
+/// Continues the clients and descriptors of the predecessor. All of them are served in the first round.
+pub(crate) fn resume(
+    parts: &mut Parts,
+    state: DaemonState,
+    inherited: &mut VecDeque<OwnedFd>,
+) -> Result<(), Reason> {
+    let DaemonState {
+        next_token,
+        clients,
+        descriptors,
+        attached,
+        setups,
+        now,
+        ..
+    } = state;
+    let mut take = || inherited.pop_front().ok_or_else(incomplete);
+    parts.poller.continue_tokens(next_token);
+    let is_known = |token: &Token| (1..next_token).contains(&token.0);
+    let tokens = clients.iter().map(|client| &client.token);
+    if !tokens.chain(descriptors.keys()).all(is_known) || attached.len() != descriptors.len() {
+        return Err(incomplete());
+    }
+    for ClientEntry { token, owner } in clients {
+        let connection = take()?;
+        let watched = parts.poller.watch_as(&connection, token);
+        watched.map_err(described)?;
+        let client = Client {
+            connection,
+            owner,
+            is_refused: false,
+        };
+        parts.clients.insert(&mut parts.users, token, client);
+    }
+    for ((token, mut descriptor), attached) in descriptors.into_iter().zip(attached) {
+        for (slot, is_attached) in descriptor.files_mut().zip(attached) {
+            if is_attached {
+                *slot = Some(take()?);
+            }
+        }
+        if let Some(ours) = descriptor.ours() {
+            parts.poller.watch_as(ours, token).map_err(described)?;
+        }
+        if !descriptor.is_ended() {
+            descriptor.incoming.set_readable(true);
+        }
+        parts.users.add_descriptor(descriptor.uid());
+        parts.descriptors.insert(token, descriptor);
+    }
+    for association in setups {
+        // The user matters where pairs pass files alone.
+        let caller = (0, take()?);
+        parts.setups.insert(&mut parts.users, association, caller);
+    }
+    parts.users.count_files();
+    parts.descriptors.schedule_check(Time::from_nanos(now));
+    Ok(())
+}
+
+pub(crate) fn incomplete() -> Reason {
     "the number of passed descriptors does not match the exported state".into()
 }
 
-/// Requests a handover from the daemon on a control socket. Returns the daemon that continues, or the reason of the
-/// failure, which the predecessor has got as well.
-pub(crate) fn take_over(config: Config) -> Result<Daemon, DaemonError> {
-    let path = config.socket.clone();
-    try_take_over(config).map_err(|reason| DaemonError::NotTakenOver { path, reason })
-}
-
-fn try_take_over(config: Config) -> Result<Daemon, Reason> {
-    let connection = connected(&config.socket)?;
-    limit_waiting(&connection, Some(PATIENCE)).map_err(described)?;
-    let reply = ask(&connection, &Request::TakeOver).map_err(described)?;
-    if reply.error != 0 {
-        return Err(reason_of(&reply));
-    }
-    let [state] = <[OwnedFd; 1]>::try_from(reply.attached).map_err(|_| incomplete())?;
-    let taken = receive_all(&connection, reply.result as usize);
-    match taken.and_then(|inherited| continued(config, read(&state)?, inherited)) {
-        Ok(daemon) => {
-            send_with(&connection, &Reply::default(), &[]).map_err(described)?;
-            // The predecessor has stopped waiting if the connection ends.
-            limit_waiting(&connection, None).map_err(described)?;
-            receive(&connection).map_err(described)?;
-            Ok(daemon)
-        }
-        Err(reason) => {
-            let reply = Reply {
-                error: Errno::CANCELED.raw_os_error(),
-                value: reason.as_bytes(),
-                ..Reply::default()
-            };
-            // The predecessor may have ended.
-            let _ = send_with(&connection, &reply, &[]);
-            Err(reason)
-        }
-    }
-}
-
-fn connected(path: &Path) -> Result<OwnedFd, Reason> {
-    let connection = connection(path).map_err(|error: io::Error| {
-        format!("no daemon answers ({error}); start one without --take-over")
-    })?;
-    let (uid, _) = peer_of(&connection).map_err(described)?;
-    if !may_share(uid) {
-        return Err("it belongs to another user".into());
-    }
-    Ok(connection)
-}
-
-fn receive_all(connection: &OwnedFd, count: usize) -> Result<VecDeque<OwnedFd>, Reason> {
-    let mut all = VecDeque::new();
-    while all.len() < count {
-        let attached = receive(connection).map_err(described)?.attached;
-        if attached.is_empty() {
-            return Err(format!(
-                "{} of {count} descriptors were received; raise the limit of file descriptors (ulimit -n)",
-                all.len()
-            ));
-        }
-        all.extend(attached);
-    }
-    Ok(all)
-}
-
-/// Returns the daemon that continues what the service manager held for its predecessor.
-///
-/// # Errors
-/// The reason; the descriptors are closed.
-pub(crate) fn continue_held(config: Config, held: Vec<OwnedFd>) -> Result<Daemon, Reason> {
-    let mut state = None;
-    let mut by_inode = BTreeMap::new();
-    for descriptor in held {
-        let file = fstat(&descriptor).map_err(described)?;
-        if FileType::from_raw_mode(file.st_mode) == FileType::RegularFile {
-            state = Some(read(&descriptor)?);
-        } else {
-            by_inode.insert(file.st_ino, descriptor);
-        }
-    }
-    let state = state.ok_or("the exported state is missing")?;
-    let inodes = state.inodes.iter();
-    let inherited: Option<_> = inodes.map(|inode| by_inode.remove(inode)).collect();
-    continued(config, state, inherited.ok_or_else(incomplete)?)
-}
-
-/// Returns the daemon with the state and the descriptors of its predecessor. Nothing is read or sent yet.
-///
-/// 1. Compare the transport with the configuration.
-/// 2. Continue the clock, so that all timers keep their times.
-/// 3. Continue the sockets of the network, those of programs, and the metrics.
-/// 4. Continue clients and descriptors.
-fn continued(
-    mut config: Config,
-    mut state: DaemonState,
-    mut inherited: VecDeque<OwnedFd>,
-) -> Result<Daemon, Reason> {
-    // 1
-    let (transport, port) = numbers_of(config.transport);
-    if transport != state.transport || ![0, state.port].contains(&port) {
-        return Err(
-            "the transport or the UDP port in its configuration differs, which takes a restart"
-                .into(),
-        );
-    }
-    config.transport = match transport {
-        0 => Transport::Udp { port: state.port },
-        1 => Transport::Raw,
-        _ => Transport::Both { port: state.port },
-    };
-    // 2
-    let since =
-        Duration::from_nanos(state.now) + Duration::from_nanos(clock().saturating_sub(state.clock));
-    let epoch = Instant::now().checked_sub(since);
-    let epoch = epoch.ok_or("the clock is not that of the predecessor")?;
-    // 3
-    let mut take = || inherited.pop_front().ok_or_else(incomplete);
-    let control = take()?;
-    let open_ends = take()?;
-    let mut sockets = Vec::new();
-    for NetworkEntry { kind, address } in std::mem::take(&mut state.network) {
-        sockets.push(InheritedSocket {
-            kind: match kind {
-                0 => InheritedKind::Udp,
-                1 => InheritedKind::Raw,
-                _ => InheritedKind::Claim,
-            },
-            address,
-            descriptor: take()?,
-        });
-    }
-    let mut network = NetworkConfig::new(config.transport);
-    network.addresses.clone_from(&config.addresses);
-    let network = Network::adopt(network, sockets).map_err(described)?;
-    let listener = match state.metrics {
-        Some(address) => Some((address, take()?)),
-        None => None,
-    };
-    let metrics = match (config.metrics, listener) {
-        (Some(wanted), Some((address, listener)))
-            if wanted == address || (wanted.ip(), wanted.port()) == (address.ip(), 0) =>
-        {
-            Some(MetricsServer::adopt(listener).map_err(described)?)
-        }
-        (Some(wanted), _) => Some(MetricsServer::bind(wanted).map_err(described)?),
-        (None, _) => None,
-    };
-    let now = Time::from_nanos(state.now);
-    let parameters = config.of_sockets(Vec::new(), [0; 32]);
-    let sockets = Sockets::import(parameters, now, &state.sockets).map_err(described)?;
-    state.sockets = Bytes::new();
-    // 4
-    let socket = config.socket.clone();
-    let owns_path = state.owns_path;
-    let driver = Driver::new(config, network, sockets, control).map_err(described)?;
-    let mut driver = Box::new(driver.with_epoch(epoch));
-    driver.open_ends = open_ends;
-    driver.resume(state, &mut inherited)?;
-    if !inherited.is_empty() {
-        return Err(incomplete());
-    }
-    driver.owns_path = owns_path;
-    Ok(Daemon::new(driver, socket, metrics, true))
-}
-
 /// Reads the state in a file.
-fn read(file: &OwnedFd) -> Result<DaemonState, Reason> {
+pub(crate) fn read(file: &OwnedFd) -> Result<DaemonState, Reason> {
     let bytes = content(file).map_err(described)?;
     decoded(&bytes).map_err(described)
 }
@@ -597,7 +422,7 @@ mod tests {
     }
 
     /// Checksum of all lists of fields, which changes with the version of [`FORMAT`].
-    const LAYOUT: u32 = 0x5e0a_7058;
+    const LAYOUT: u32 = 0x5802_19fa;
 
     #[test]
     fn version_stands_for_the_layout() {
@@ -608,6 +433,7 @@ mod tests {
             include_str!("descriptor/outgoing.rs"),
             include_str!("descriptor/phase.rs"),
             include_str!("poller.rs"),
+            include_str!("users.rs"),
         ];
         let mut lists = Vec::new();
         for text in sources {

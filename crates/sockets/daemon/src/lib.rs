@@ -33,21 +33,25 @@ mod config;
 mod connection;
 mod control;
 mod descriptor;
+mod descriptors;
 mod driver;
-mod ended;
+mod ends;
 mod error;
 mod handover;
-mod lease;
+mod leases;
 mod linger;
-mod list;
 mod metrics;
 mod pair;
+mod parts;
 mod poller;
 mod requests;
 mod serve;
 pub mod service;
+mod setups;
 mod statistics;
-mod stop;
+mod stopping;
+mod successor;
+mod timer;
 mod turns;
 mod users;
 
@@ -56,6 +60,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::task::Poll;
+use std::time::Instant;
 
 use carrick::Transport;
 use carrick::network::{Network, NetworkConfig};
@@ -73,6 +78,8 @@ pub use error::DaemonError;
 use control::{open_control, path_of, remove_socket};
 use driver::Driver;
 use metrics::MetricsServer;
+use parts::Parts;
+use successor::Successor;
 
 /// Changes the parameters of later associations of a daemon ([`Daemon::defaults`]).
 #[derive(Clone, Debug)]
@@ -125,19 +132,23 @@ impl Daemon {
             return Self::open(config, control);
         }
         let log = config.log;
-        let continued = handover::continue_held(config.clone(), held);
+        let socket = config.socket.clone();
+        let continued = successor::continue_held(config.clone(), held);
         // What the manager keeps open would have no end for programs.
         if let Err(error) = service::release() {
             log(&format!(
                 "the service manager still holds the sockets of the previous process: {error}"
             ));
         }
-        continued.or_else(|reason| {
-            log(&format!(
-                "the sockets of the previous process are not continued: {reason}"
-            ));
-            Self::open(config, control)
-        })
+        match continued {
+            Ok(successor) => Ok(Self::succeeding(successor, socket)),
+            Err(reason) => {
+                log(&format!(
+                    "the sockets of the previous process are not continued: {reason}"
+                ));
+                Self::open(config, control)
+            }
+        }
     }
 
     fn open(mut config: Config, control: Option<OwnedFd>) -> Result<Self, DaemonError> {
@@ -159,21 +170,25 @@ impl Daemon {
         let listener = config.metrics.map(MetricsServer::bind).transpose()?;
         let control = control.map_or_else(|| open_control(&config.socket), Ok)?;
         let socket = config.socket.clone();
-        let driver = Driver::new(config, network, sockets, control);
-        let mut driver = Box::new(driver.map_err(|error| DaemonError::System(error.into()))?);
-        driver.owns_path = owns_path;
+        let parts = Parts::new(config, network, sockets, (control, owns_path));
+        let parts = parts.map_err(|error| DaemonError::System(error.into()))?;
+        let driver = Driver::new(parts, Instant::now());
         Ok(Self::new(driver, socket, listener, false))
     }
 
+    fn succeeding(successor: Successor, socket: PathBuf) -> Self {
+        Self::new(successor.driver, socket, successor.metrics, true)
+    }
+
     fn new(
-        driver: Box<Driver>,
+        driver: Driver,
         socket: PathBuf,
         metrics: Option<MetricsServer>,
         is_successor: bool,
     ) -> Self {
         let (changes, changed) = mpsc::channel(1);
         Self {
-            driver,
+            driver: Box::new(driver),
             defaults: (Defaults(changes), changed),
             socket,
             metrics,
@@ -194,7 +209,14 @@ impl Daemon {
     /// # Errors
     /// [`DaemonError::NotTakenOver`]; the running daemon continues.
     pub fn take_over(config: Config) -> Result<Self, DaemonError> {
-        handover::take_over(config)
+        let socket = config.socket.clone();
+        match successor::take_over(config) {
+            Ok(successor) => Ok(Self::succeeding(successor, socket)),
+            Err(reason) => Err(DaemonError::NotTakenOver {
+                path: socket,
+                reason,
+            }),
+        }
     }
 
     /// Returns whether the daemon continues the sockets of another one.
@@ -204,7 +226,7 @@ impl Daemon {
 
     /// Returns the number of associations that have not ended.
     pub fn association_count(&self) -> usize {
-        self.driver.sockets.open_association_count()
+        self.driver.association_count()
     }
 
     /// Returns the path of the control socket.
@@ -234,15 +256,8 @@ impl Daemon {
 
     /// Serves programs as [`Self::run`] until `stop` is ready, and ends as it requests.
     pub async fn run_until(mut self, stop: impl Future<Output = StopRequest>) -> DaemonEnd {
-        let log = self.driver.config.log;
-        let server = self.metrics.take().map(|metrics| {
-            // Without a free descriptor, a successor opens the socket again.
-            let listener = metrics.duplicate().ok();
-            self.driver.metrics = listener.map(|listener| (metrics.address(), listener));
-            let (tasks, scrapes) = metrics.start(self.driver.users.failures().clone(), log);
-            self.driver.answer_scrapes(scrapes);
-            tasks
-        });
+        let server = self.metrics.take();
+        let server = server.map(|server| self.driver.start_metrics(server));
         let mut stop = std::pin::pin!(stop);
         let mut stopped = false;
         let end = std::future::poll_fn(|cx| {
@@ -251,8 +266,7 @@ impl Daemon {
                 self.driver.stop(request);
             }
             while let Poll::Ready(Some(association)) = self.defaults.1.poll_recv(cx) {
-                // Checked by `Defaults::set`.
-                let _ = self.driver.sockets.set_default_association(association);
+                self.driver.set_default_association(association);
             }
             self.driver.poll(cx)
         })
@@ -261,7 +275,7 @@ impl Daemon {
         if let Some(mut server) = server {
             server.shutdown().await;
         }
-        if self.driver.owns_path && end == DaemonEnd::Stopped {
+        if self.driver.owns_path() && end == DaemonEnd::Stopped {
             // The path may have been taken by another daemon only after it did not answer.
             let _ = remove_socket(&self.socket);
         }

@@ -1,20 +1,19 @@
 //! Programs that wait for the end of a closed socket (`SO_LINGER`).
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use carrick_ipc::Reply;
-use carrick_proto::Time;
-use carrick_sockets::SocketId;
+use carrick_sockets::{SocketId, Sockets};
 
 use crate::descriptor::Descriptor;
-use crate::driver::Driver;
-use crate::pair::{is_hung_up, open_pair};
+use crate::descriptors::Descriptors;
+use crate::users::Users;
 
 /// Closed socket with `SO_LINGER`, until its associations have ended. A handover ends the wait of the program, not the
 /// associations.
 #[derive(Debug)]
-pub(crate) struct LingeringSocket {
+struct LingeringSocket {
     socket: SocketId,
     uid: u32,
     time: Duration,
@@ -22,77 +21,48 @@ pub(crate) struct LingeringSocket {
     waiter: Option<OwnedFd>,
 }
 
-impl LingeringSocket {
-    pub(crate) fn new(descriptor: &Descriptor, time: Duration) -> Self {
-        Self {
+/// Closed sockets with `SO_LINGER`, by the cookies of their descriptors.
+#[derive(Debug, Default)]
+pub(crate) struct Lingering(BTreeMap<u64, LingeringSocket>);
+
+impl Lingering {
+    /// Adds the socket of a descriptor that its program has closed.
+    pub(crate) fn insert(&mut self, descriptor: &Descriptor, time: Duration) {
+        let lingering = LingeringSocket {
             socket: descriptor.socket(),
             uid: descriptor.uid(),
             time,
             waiter: None,
-        }
+        };
+        self.0.insert(descriptor.cookie(), lingering);
     }
-}
 
-impl Driver {
-    /// Returns the reply to [`carrick_ipc::Request::Linger`].
-    ///
-    /// 1. Without an event of it so far, look whether the descriptor was the last one of its pair, and close the
-    ///    socket behind the messages on the pair.
-    /// 2. If its associations have not ended, attach a descriptor for their end.
-    pub(crate) fn linger(
-        &mut self,
-        now: Time,
-        uid: u32,
-        cookie: u64,
-    ) -> (Vec<u8>, Option<OwnedFd>) {
-        // 1
-        if let Some(token) = self.by_cookie.get(&cookie).copied()
-            && let Some(descriptor) = self.descriptors.get_mut(&token)
-        {
-            let Some(time) = self.sockets.linger_time(descriptor.socket()) else {
-                return (Reply::default().encode(), None);
-            };
-            if !descriptor.ours().is_some_and(is_hung_up) || descriptor.is_ended() {
-                return (Reply::default().encode(), None);
-            }
-            descriptor.mark_closed();
-            let lingering = LingeringSocket::new(descriptor, time);
-            self.lingering.insert(cookie, lingering);
-            self.serve(now, token);
-            self.end_lingering();
-        }
-        // 2
-        let found = self.lingering.get_mut(&cookie);
-        let Some(lingering) = found.filter(|lingering| lingering.uid == uid) else {
-            return (Reply::default().encode(), None);
-        };
-        // Without a file descriptor the program does not wait.
-        let Ok((ours, theirs)) = open_pair() else {
-            return (Reply::default().encode(), None);
-        };
-        if let Some(before) = lingering.waiter.replace(ours) {
-            self.users.close_pair(uid, before);
-        }
-        let reply = Reply {
-            result: i32::try_from(lingering.time.as_secs()).unwrap_or(i32::MAX),
-            ..Reply::default()
-        };
-        (reply.encode(), Some(theirs))
+    /// Returns the linger time of a socket of a user, if it lingers.
+    pub(crate) fn time_of(&self, cookie: u64, uid: u32) -> Option<Duration> {
+        let found = self.0.get(&cookie);
+        found
+            .filter(|found| found.uid == uid)
+            .map(|found| found.time)
+    }
+
+    /// Sets the end of the pair that is closed with the associations. Returns the one before.
+    pub(crate) fn set_waiter(&mut self, cookie: u64, ours: OwnedFd) -> Option<OwnedFd> {
+        self.0.get_mut(&cookie)?.waiter.replace(ours)
     }
 
     /// Wakes the programs whose sockets have no association any more.
-    pub(crate) fn end_lingering(&mut self) {
-        if self.lingering.is_empty() {
+    pub(crate) fn end(&mut self, sockets: &Sockets, descriptors: &Descriptors, users: &mut Users) {
+        if self.0.is_empty() {
             return;
         }
-        let closing = self.sockets.closing_sockets();
-        let by_cookie = &self.by_cookie;
-        let ended = self.lingering.extract_if(.., |cookie, lingering| {
-            !by_cookie.contains_key(cookie) && !closing.contains(&lingering.socket)
+        let closing = sockets.closing_sockets();
+        let ended = self.0.extract_if(.., |cookie, lingering| {
+            let is_closed = descriptors.with_cookie(*cookie).is_none();
+            is_closed && !closing.contains(&lingering.socket)
         });
         for (_, lingering) in ended {
             if let Some(waiter) = lingering.waiter {
-                self.users.close_pair(lingering.uid, waiter);
+                users.close_pair(lingering.uid, waiter);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use carrick_proto::portable_tuple;
 use rustix::buffer::spare_capacity;
@@ -10,6 +11,8 @@ use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+/// Pause after a lack of file descriptors.
+pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum number of events read at once.
 pub(crate) const EVENTS: usize = 256;
 

@@ -1,10 +1,9 @@
 //! Statistics of the daemon, for the metrics and for requests on the control socket.
 
-use carrick_ipc::Reply;
-use carrick_sockets::{HostStatistics, OverviewRow, OverviewSubject};
+use carrick_sockets::{HostStatistics, OverviewRow, OverviewSubject, Sockets};
 use serde_json::json;
 
-use crate::driver::Driver;
+use crate::parts::Parts;
 
 /// State and counters of a daemon.
 #[derive(Debug, Default)]
@@ -28,45 +27,39 @@ pub(crate) struct DaemonStatistics {
     pub(crate) unlisted_associations: usize,
 }
 
-impl Driver {
-    pub(crate) fn statistics(&self) -> DaemonStatistics {
-        let (users_at_descriptors, users_at_clients) = self.users.at_limits();
-        let is_open = |row: &OverviewRow| {
-            matches!(
-                &row.subject,
-                OverviewSubject::Association { stats: Some(_), .. }
-            )
-        };
-        let listed = self.config.metrics_associations;
-        let rows = (listed > 0).then(|| self.sockets.overview(None).filter(is_open));
-        let associations: Vec<OverviewRow> = rows.into_iter().flatten().take(listed).collect();
-        let open = self.sockets.open_association_count();
-        DaemonStatistics {
-            host: self.sockets.statistics(),
-            descriptors: self.descriptors.len(),
-            clients: self.clients.len(),
-            users_at_descriptors,
-            users_at_clients,
-            descriptor_failures: self.users.failures().total(),
-            suppressed_lines: self.suppressed_lines(),
-            unlisted_associations: open.saturating_sub(associations.len()),
-            associations,
-        }
+/// Returns the statistics of a daemon. `suppressed_lines` is the number of those of the log of associations.
+pub(crate) fn statistics(parts: &Parts, suppressed_lines: u64) -> DaemonStatistics {
+    let (users_at_descriptors, users_at_clients) = parts.users.at_limits();
+    let is_open = |row: &OverviewRow| {
+        matches!(
+            &row.subject,
+            OverviewSubject::Association { stats: Some(_), .. }
+        )
+    };
+    let listed = parts.config.metrics_associations;
+    let rows = (listed > 0).then(|| parts.sockets.overview(None).filter(is_open));
+    let associations: Vec<OverviewRow> = rows.into_iter().flatten().take(listed).collect();
+    let open = parts.sockets.open_association_count();
+    DaemonStatistics {
+        host: parts.sockets.statistics(),
+        descriptors: parts.descriptors.len(),
+        clients: parts.clients.len(),
+        users_at_descriptors,
+        users_at_clients,
+        descriptor_failures: parts.users.failures().total(),
+        suppressed_lines: suppressed_lines + parts.users.suppressed(),
+        unlisted_associations: open.saturating_sub(associations.len()),
+        associations,
     }
+}
 
-    /// Returns the reply to [`carrick_ipc::Request::Statistics`].
-    pub(crate) fn counters_reply(&self) -> Vec<u8> {
-        let statistics = self.sockets.statistics();
-        let value = json!({
-            "established": statistics.established(),
-            "endpoints": statistics.counters.endpoints,
-            "associations": statistics.counters.associations,
-        });
-        let value = value.to_string();
-        let reply = Reply {
-            value: value.as_bytes(),
-            ..Reply::default()
-        };
-        reply.encode()
-    }
+/// Returns the counters of the sockets as JSON, for [`carrick_ipc::Request::Statistics`].
+pub(crate) fn counters(sockets: &Sockets) -> String {
+    let statistics = sockets.statistics();
+    let value = json!({
+        "established": statistics.established(),
+        "endpoints": statistics.counters.endpoints,
+        "associations": statistics.counters.associations,
+    });
+    value.to_string()
 }

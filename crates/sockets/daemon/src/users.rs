@@ -2,12 +2,12 @@
 //! the lines of the log that their programs cause.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::time::Duration;
 
 use carrick_ipc::MAX_ATTACHED;
 use carrick_metrics::{AcceptFailures, LineRate, LogLimits};
-use carrick_proto::Time;
+use carrick_proto::{Time, portable_struct};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
@@ -27,6 +27,17 @@ const PROGRAMS: LineRate = LineRate {
     burst: 200,
     interval: Duration::from_secs(1),
 };
+
+/// Owner of a client, descriptor or lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    /// User whose limits apply.
+    pub(crate) uid: u32,
+    /// Process id of the process that opened it.
+    pub(crate) process: i32,
+}
+
+portable_struct! { Owner { uid, process } }
 
 /// Resources of a user.
 #[derive(Clone, Copy, Default, Debug)]
@@ -200,6 +211,15 @@ impl Users {
         &mut self.closers
     }
 
+    /// Closes files of a user outside the task.
+    pub(crate) fn close_files(
+        &mut self,
+        uid: u32,
+        files: impl IntoIterator<Item = impl IntoRawFd>,
+    ) {
+        self.closers.close(uid, files);
+    }
+
     /// Closes the daemon's end of a pair of a user.
     pub(crate) fn close_pair(&mut self, uid: u32, ours: OwnedFd) {
         self.closers.close_pair(uid, ours);
@@ -250,5 +270,49 @@ impl Users {
     /// Returns the number of lines that were suppressed since the start.
     pub(crate) fn suppressed(&self) -> u64 {
         self.lines.suppressed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::pair::open_pair;
+
+    fn users() -> Users {
+        let limits = Limits {
+            clients: 1,
+            descriptors: 2,
+        };
+        let (control, _) = open_pair().unwrap();
+        Users::new(limits, |_| (), Closers::new(Arc::new(control)))
+    }
+
+    #[test]
+    fn ends_without_a_descriptor_count() {
+        let mut users = users();
+        users.add_descriptor(7);
+        assert_eq!(users.check_descriptors(7), Ok(()));
+        users.count_departed([7, 8].into_iter());
+        assert_eq!(users.check_descriptors(7), Err(Errno::MFILE));
+        users.count_departed([7, 7].into_iter());
+        assert_eq!(users.check_departed(7), Err(Errno::MFILE));
+        users.count_departed([].into_iter());
+        assert_eq!(users.check_descriptors(7), Ok(()));
+    }
+
+    #[test]
+    fn files_of_programs_are_counted_by_kind() {
+        let mut users = users();
+        users.add_client(7);
+        users.add_descriptor(7);
+        users.add_descriptor(8);
+        users.add_setup();
+        assert_eq!((users.program_files(), users.at_limits()), (4, (0, 1)));
+        assert_eq!(users.check_clients(7), Err(Errno::MFILE));
+        users.remove_client(7);
+        users.remove_setup();
+        assert_eq!((users.program_files(), users.at_limits()), (2, (0, 0)));
     }
 }

@@ -5,7 +5,9 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use bytes::Bytes;
-use carrick_ipc::{FrameKind, HEADER, Header, MAX_ATTACHED, MAX_FRAME, MAX_PAYLOAD};
+use carrick_ipc::{
+    FrameKind, HEADER, Header, LEASE_FIELDS, MAX_ATTACHED, MAX_FRAME, MAX_LEASED, MAX_PAYLOAD,
+};
 use carrick_proto::portable_struct;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, recvmmsg};
 use rustix::buffer::spare_capacity;
@@ -60,6 +62,8 @@ pub(crate) struct FrameBuffers {
     /// A frame, empty between two; large messages keep it.
     frame: Vec<u8>,
     batch: Vec<u8>,
+    /// Frames that are not passed to the protocol, and those of leases.
+    pub(crate) other: Vec<u8>,
 }
 
 impl Default for FrameBuffers {
@@ -68,11 +72,13 @@ impl Default for FrameBuffers {
             frame: Vec::new(),
             // The system adds the memory of what frames have used.
             batch: vec![0; BATCH * (MAX_FRAME + 1)],
+            // One byte more than the largest frame, to detect larger ones.
+            other: vec![0; MAX_FRAME.max(MAX_LEASED + LEASE_FIELDS) + 1],
         }
     }
 }
 
-/// What a descriptor has received of its program and not passed to the protocol.
+/// Frames and messages that a descriptor has received and not passed to the protocol.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
     /// Message that the full send buffer has refused, and those of its batch behind it: at most what the pair had room for.

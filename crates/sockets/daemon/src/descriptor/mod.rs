@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, send, shutdown, sockopt};
 
 use crate::pair::{AT_ONCE, open_pair};
+use crate::users::Owner;
 
 pub(crate) use incoming::{FrameBuffers, FrameLengths, Incoming, ProgramFrame, ProgramMessage};
 pub(crate) use outgoing::{Outgoing, OutgoingFrame};
@@ -27,17 +28,6 @@ const PLUG: usize = PROGRAM_BUFFER / 2 + 8192;
 
 /// Maximum number of frames per call, in either direction.
 const BATCH: usize = 16;
-
-/// Owner of a descriptor or lease.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner {
-    /// User whose limits apply.
-    pub(crate) uid: u32,
-    /// Process id of the process that opened it.
-    pub(crate) process: i32,
-}
-
-portable_struct! { Owner { uid, process } }
 
 /// Descriptor of a program.
 #[derive(Debug)]

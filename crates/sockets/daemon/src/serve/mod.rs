@@ -1,0 +1,124 @@
+//! Turns of descriptors and leases: what passes between programs, the protocol and the network.
+//!
+//! A turn of a descriptor reads the frames of its program ([`read`]), passes messages and notifications to it
+//! ([`deliver`]), and ends its pair with the association ([`end`]).
+
+mod accept;
+pub(crate) mod closed;
+mod deliver;
+mod end;
+pub(crate) mod lease;
+mod read;
+
+use carrick_proto::Time;
+use carrick_sockets::{Closed, Readiness, Style};
+
+use crate::descriptor::{Descriptor, Phase, PhaseEvent};
+use crate::parts::Parts;
+use crate::poller::Token;
+
+pub(crate) use accept::{insert_descriptor, open_pair, open_watched};
+use read::{ReadResult, read};
+
+/// Limit of the turns in which a pair is read before a request: more frames than it has room for.
+const DRAIN: usize = 16;
+
+/// Passes messages in both directions, as far as there is room.
+pub(crate) fn serve(parts: &mut Parts, now: Time, token: Token) {
+    let Some(mut descriptor) = parts.descriptors.take(token) else {
+        return;
+    };
+    if serve_one(parts, now, token, &mut descriptor) {
+        parts.descriptors.put_back(token, descriptor);
+    } else {
+        forget(parts, now, token, descriptor);
+    }
+}
+
+/// Returns false if the program has closed the descriptor.
+fn serve_one(parts: &mut Parts, now: Time, token: Token, descriptor: &mut Descriptor) -> bool {
+    if descriptor.is_ended() {
+        return true;
+    }
+    let level = parts.sockets.readiness(descriptor.socket());
+    let level = level.unwrap_or_default();
+    let settled = Readiness::WRITABLE | Readiness::HANG_UP | Readiness::ERROR;
+    if descriptor.phase() == Phase::Plugged && level.intersects(settled) {
+        if level.contains(Readiness::HANG_UP) && never_established(parts, descriptor) {
+            end::end_failed(parts, now, token, descriptor);
+            return true;
+        }
+        descriptor.change(PhaseEvent::Released);
+    }
+    match read(parts, now, descriptor) {
+        ReadResult::Closed => {
+            close(parts, now, descriptor);
+            return false;
+        }
+        ReadResult::Invalid(reason) => end::break_off(parts, now, (token, descriptor), reason),
+        ReadResult::More => parts.descriptors.set_ready(token),
+        ReadResult::Dry => {}
+    }
+    if !descriptor.is_ended() {
+        refuse_writes(parts, descriptor);
+        deliver::deliver(parts, now, token, descriptor);
+    }
+    true
+}
+
+/// Makes the program's end refuse messages when the protocol does: after `shutdown`, and after the peer's SHUTDOWN
+/// (RFC 9260, section 9.2).
+fn refuse_writes(parts: &Parts, descriptor: &mut Descriptor) {
+    let status = parts.sockets.status(descriptor.socket());
+    if status.is_ok_and(|s| s.style == Style::OneToOne && s.is_write_closed) {
+        descriptor.refuse_writes();
+    }
+}
+
+fn never_established(parts: &Parts, descriptor: &Descriptor) -> bool {
+    let status = parts.sockets.status(descriptor.socket());
+    status.is_ok_and(|s| s.style == Style::OneToOne && !s.is_write_closed)
+}
+
+/// Closes the socket of a descriptor that the program has closed. As in Linux, messages that the
+/// program has not read end the association with ABORT, but notifications do not. If both were sent,
+/// the daemon does not know which were read.
+fn close(parts: &mut Parts, now: Time, descriptor: &Descriptor) {
+    let socket = descriptor.socket();
+    let listens = parts.sockets.status(socket);
+    let listens = listens.is_ok_and(|status| status.is_listening);
+    if descriptor.was_reset && descriptor.has_data && !listens {
+        // The socket exists as long as its descriptor, unless the daemon has broken it off.
+        let _ = parts.sockets.abort(now, socket);
+    } else if let Ok(Closed::Lingers(time)) = parts.sockets.close(now, socket) {
+        parts.lingering.insert(descriptor, time);
+    }
+}
+
+/// Removes a descriptor whose socket is closed.
+fn forget(parts: &mut Parts, now: Time, token: Token, mut descriptor: Descriptor) {
+    parts.descriptors.remove(now, token, &descriptor);
+    parts.users.remove_descriptor(descriptor.uid());
+    if let Some(ours) = descriptor.take_ours() {
+        parts.users.close_pair(descriptor.uid(), ours);
+    }
+}
+
+/// Passes the messages that the program has sent before a request to the protocol.
+pub(crate) fn drain(parts: &mut Parts, now: Time, token: Token, descriptor: &mut Descriptor) {
+    for _ in 0..DRAIN {
+        match read(parts, now, descriptor) {
+            ReadResult::More => {}
+            ReadResult::Dry => return,
+            // The next turn handles it.
+            ReadResult::Closed => {
+                descriptor.incoming.set_readable(true);
+                parts.descriptors.set_ready(token);
+                return;
+            }
+            ReadResult::Invalid(reason) => {
+                return end::break_off(parts, now, (token, descriptor), reason);
+            }
+        }
+    }
+}
