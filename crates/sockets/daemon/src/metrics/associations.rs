@@ -109,76 +109,28 @@ impl Families {
     }
 
     fn register(self, registry: &mut Registry) {
-        for (name, help, gauges) in [
-            (
-                "association_info",
-                "Associations with metrics of their own; the value is 1",
-                self.association_info,
-            ),
-            (
-                "association_outstanding_bytes",
-                "User data sent and not acknowledged",
-                self.outstanding,
-            ),
-            (
-                "association_send_buffer_bytes",
-                "Messages in the send buffer",
-                self.send_buffer,
-            ),
-            (
-                "association_receive_buffer_bytes",
-                "Received data that the program has not read",
-                self.receive_buffer,
-            ),
-            (
-                "path_info",
-                "Paths of these associations; the value is 1",
-                self.path_info,
-            ),
-            (
-                "path_error_count",
-                "Error counter of the path",
-                self.path_errors,
-            ),
-            (
-                "path_cwnd_bytes",
-                "Congestion window of the path",
-                self.path_cwnd,
-            ),
-        ] {
+        for (name, help, gauges) in table! {
+            "association_info", "Associations with metrics of their own; the value is 1", self.association_info;
+            "association_outstanding_bytes", "User data sent and not acknowledged", self.outstanding;
+            "association_send_buffer_bytes", "Messages in the send buffer", self.send_buffer;
+            "association_receive_buffer_bytes", "Received data that the program has not read", self.receive_buffer;
+            "path_info", "Paths of these associations; the value is 1", self.path_info;
+            "path_error_count", "Error counter of the path", self.path_errors;
+            "path_cwnd_bytes", "Congestion window of the path", self.path_cwnd;
+        } {
             registry.register(name, help, gauges);
         }
-        for (name, help, seconds) in [
-            (
-                "path_rto_seconds",
-                "Retransmission timeout of the path",
-                self.path_rto,
-            ),
-            (
-                "path_srtt_seconds",
-                "Smoothed round-trip time of the path",
-                self.path_srtt,
-            ),
-        ] {
+        for (name, help, seconds) in table! {
+            "path_rto_seconds", "Retransmission timeout of the path", self.path_rto;
+            "path_srtt_seconds", "Smoothed round-trip time of the path", self.path_srtt;
+        } {
             registry.register(name, help, seconds);
         }
-        for (name, help, counters) in [
-            (
-                "association_retransmissions",
-                "DATA chunks retransmitted",
-                self.retransmissions,
-            ),
-            (
-                "path_packets_sent",
-                "Packets sent on the path",
-                self.path_sent,
-            ),
-            (
-                "path_packets_received",
-                "Packets received on the path",
-                self.path_received,
-            ),
-        ] {
+        for (name, help, counters) in table! {
+            "association_retransmissions", "DATA chunks retransmitted", self.retransmissions;
+            "path_packets_sent", "Packets sent on the path", self.path_sent;
+            "path_packets_received", "Packets received on the path", self.path_received;
+        } {
             registry.register(name, help, counters);
         }
     }

@@ -1,5 +1,12 @@
 //! Metrics of the daemon. This module owns their names: those of RFC 3873's objects in lower case, and others.
 
+/// Table of metrics: name, help and value of each.
+macro_rules! table {
+    ($($name:literal, $help:literal, $value:expr;)*) => {
+        [$(($name, $help, $value)),*]
+    };
+}
+
 mod associations;
 mod server;
 
@@ -116,48 +123,18 @@ fn register_family(
 /// Returns the gauges: name, help and value.
 fn gauges(statistics: &DaemonStatistics) -> [(&'static str, &'static str, usize); 8] {
     let host = &statistics.host;
-    [
-        (
-            "curr_estab",
-            "Associations in ESTABLISHED, SHUTDOWN-RECEIVED or SHUTDOWN-PENDING (sctpCurrEstab)",
-            host.established(),
-        ),
-        (
-            "max_assocs",
-            "Limit of associations (sctpMaxAssocs)",
-            host.max_associations,
-        ),
-        (
-            "sockets",
-            "Sockets, those in accept queues included",
-            host.sockets,
-        ),
-        (
-            "descriptors",
-            "Descriptors of programs",
-            statistics.descriptors,
-        ),
-        (
-            "clients",
-            "Connections of programs to the control socket",
-            statistics.clients,
-        ),
-        (
-            "unlisted_associations",
-            "Associations without metrics of their own",
-            statistics.unlisted_associations,
-        ),
-        (
-            "receive_memory_bytes",
-            "Received data that programs have not read",
-            host.receive_memory,
-        ),
-        (
-            "receive_memory_limit_bytes",
-            "Limit of the received data that programs have not read",
-            host.receive_memory_limit,
-        ),
-    ]
+    table! {
+        "curr_estab", "Associations in ESTABLISHED, SHUTDOWN-RECEIVED or SHUTDOWN-PENDING (sctpCurrEstab)",
+            host.established();
+        "max_assocs", "Limit of associations (sctpMaxAssocs)", host.max_associations;
+        "sockets", "Sockets, those in accept queues included", host.sockets;
+        "descriptors", "Descriptors of programs", statistics.descriptors;
+        "clients", "Connections of programs to the control socket", statistics.clients;
+        "unlisted_associations", "Associations without metrics of their own", statistics.unlisted_associations;
+        "receive_memory_bytes", "Received data that programs have not read", host.receive_memory;
+        "receive_memory_limit_bytes", "Limit of the received data that programs have not read",
+            host.receive_memory_limit;
+    }
 }
 
 /// Name, help and value of a counter.
@@ -165,58 +142,19 @@ type CounterValue = (&'static str, &'static str, u64);
 
 /// Returns the counters of endpoints.
 fn endpoint_counters(endpoints: &EndpointStats) -> [CounterValue; 10] {
-    [
-        (
-            "active_estabs",
-            "Associations established by this host (sctpActiveEstabs)",
-            endpoints.established.saturating_sub(endpoints.accepted),
-        ),
-        (
-            "passive_estabs",
-            "Associations established by peers (sctpPassiveEstabs)",
-            endpoints.accepted,
-        ),
-        (
-            "aborteds",
-            "Associations that ended without a shutdown (sctpAborteds)",
-            endpoints.aborted,
-        ),
-        (
-            "shutdowns",
-            "Associations that ended with a shutdown (sctpShutdowns)",
-            endpoints.shut_down,
-        ),
-        (
-            "out_of_blues",
-            "Out of the blue packets received (sctpOutOfBlues)",
-            endpoints.out_of_the_blue,
-        ),
-        (
-            "checksum_errors",
-            "Packets received with an invalid checksum (sctpChecksumErrors)",
-            endpoints.bad_checksum,
-        ),
-        (
-            "out_sctp_packs",
-            "Packets sent (sctpOutSCTPPacks)",
-            endpoints.packets_sent,
-        ),
-        (
-            "in_sctp_packs",
-            "Packets received (sctpInSCTPPacks)",
-            endpoints.datagrams_received,
-        ),
-        (
-            "malformed_packets",
-            "Packets received that are not valid SCTP packets",
-            endpoints.malformed,
-        ),
-        (
-            "wrong_tag_packets",
-            "Packets received with a wrong verification tag",
-            endpoints.wrong_tag,
-        ),
-    ]
+    table! {
+        "active_estabs", "Associations established by this host (sctpActiveEstabs)",
+            endpoints.established.saturating_sub(endpoints.accepted);
+        "passive_estabs", "Associations established by peers (sctpPassiveEstabs)", endpoints.accepted;
+        "aborteds", "Associations that ended without a shutdown (sctpAborteds)", endpoints.aborted;
+        "shutdowns", "Associations that ended with a shutdown (sctpShutdowns)", endpoints.shut_down;
+        "out_of_blues", "Out of the blue packets received (sctpOutOfBlues)", endpoints.out_of_the_blue;
+        "checksum_errors", "Packets received with an invalid checksum (sctpChecksumErrors)", endpoints.bad_checksum;
+        "out_sctp_packs", "Packets sent (sctpOutSCTPPacks)", endpoints.packets_sent;
+        "in_sctp_packs", "Packets received (sctpInSCTPPacks)", endpoints.datagrams_received;
+        "malformed_packets", "Packets received that are not valid SCTP packets", endpoints.malformed;
+        "wrong_tag_packets", "Packets received with a wrong verification tag", endpoints.wrong_tag;
+    }
 }
 
 /// Returns the counters of chunks, those of associations that have ended included.
@@ -225,79 +163,27 @@ fn chunk_counters(
     endpoints: &EndpointStats,
 ) -> [CounterValue; 13] {
     let ordered = |all: u64, unordered: u64| all.saturating_sub(unordered);
-    [
-        (
-            "out_order_chunks",
-            "Ordered DATA chunks sent, without retransmissions (sctpOutOrderChunks)",
-            ordered(
-                associations.data_chunks_sent,
-                associations.unordered_chunks_sent,
-            ),
-        ),
-        (
-            "out_unorder_chunks",
-            "Unordered DATA chunks sent, without retransmissions (sctpOutUnorderChunks)",
-            associations.unordered_chunks_sent,
-        ),
-        (
-            "in_order_chunks",
-            "Ordered DATA chunks received, without duplicates (sctpInOrderChunks)",
-            ordered(
-                associations.data_chunks_received,
-                associations.unordered_chunks_received,
-            ),
-        ),
-        (
-            "in_unorder_chunks",
-            "Unordered DATA chunks received, without duplicates (sctpInUnorderChunks)",
-            associations.unordered_chunks_received,
-        ),
-        (
-            "out_ctrl_chunks",
-            "Control chunks sent (sctpOutCtrlChunks)",
-            associations.control_chunks_sent,
-        ),
-        (
-            "in_ctrl_chunks",
-            "Control chunks received (sctpInCtrlChunks)",
-            associations.control_chunks_received,
-        ),
-        (
-            "frag_usr_msgs",
-            "Messages sent in several DATA chunks (sctpFragUsrMsgs)",
-            endpoints.messages_fragmented,
-        ),
-        (
-            "retransmissions",
-            "DATA chunks sent again, tail loss probes included",
-            associations.retransmissions,
-        ),
-        (
-            "timeout_retransmissions",
-            "DATA chunks retransmitted after a timeout (sum of sctpAssocRtxChunks)",
-            associations.timeout_retransmissions,
-        ),
-        (
-            "fast_retransmissions",
-            "DATA chunks retransmitted after missing reports",
-            associations.fast_retransmissions,
-        ),
-        (
-            "t3_expirations",
-            "Expirations of T3-rtx",
-            associations.t3_expirations,
-        ),
-        (
-            "duplicates_received",
-            "Duplicate DATA chunks received",
-            associations.duplicates_received,
-        ),
-        (
-            "dropped_for_buffer",
-            "DATA chunks dropped because the receive buffer was full",
-            associations.dropped_for_buffer,
-        ),
-    ]
+    table! {
+        "out_order_chunks", "Ordered DATA chunks sent, without retransmissions (sctpOutOrderChunks)",
+            ordered(associations.data_chunks_sent, associations.unordered_chunks_sent);
+        "out_unorder_chunks", "Unordered DATA chunks sent, without retransmissions (sctpOutUnorderChunks)",
+            associations.unordered_chunks_sent;
+        "in_order_chunks", "Ordered DATA chunks received, without duplicates (sctpInOrderChunks)",
+            ordered(associations.data_chunks_received, associations.unordered_chunks_received);
+        "in_unorder_chunks", "Unordered DATA chunks received, without duplicates (sctpInUnorderChunks)",
+            associations.unordered_chunks_received;
+        "out_ctrl_chunks", "Control chunks sent (sctpOutCtrlChunks)", associations.control_chunks_sent;
+        "in_ctrl_chunks", "Control chunks received (sctpInCtrlChunks)", associations.control_chunks_received;
+        "frag_usr_msgs", "Messages sent in several DATA chunks (sctpFragUsrMsgs)", endpoints.messages_fragmented;
+        "retransmissions", "DATA chunks sent again, tail loss probes included", associations.retransmissions;
+        "timeout_retransmissions", "DATA chunks retransmitted after a timeout (sum of sctpAssocRtxChunks)",
+            associations.timeout_retransmissions;
+        "fast_retransmissions", "DATA chunks retransmitted after missing reports", associations.fast_retransmissions;
+        "t3_expirations", "Expirations of T3-rtx", associations.t3_expirations;
+        "duplicates_received", "Duplicate DATA chunks received", associations.duplicates_received;
+        "dropped_for_buffer", "DATA chunks dropped because the receive buffer was full",
+            associations.dropped_for_buffer;
+    }
 }
 
 #[cfg(test)]
