@@ -214,6 +214,9 @@ impl Driver {
     }
 
     /// Processes received packets. Returns true if more may wait.
+    ///
+    /// Packets of one route are passed together, which costs less for each, unless a raw socket, a capture or a lease
+    /// has to inspect them one by one.
     fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let udp_port = self.transport().encapsulation_port();
         let (parts, strays) = (&mut self.parts, &mut self.strays);

@@ -422,7 +422,7 @@ mod tests {
     }
 
     /// Checksum of all lists of fields, which changes with the version of [`FORMAT`].
-    const LAYOUT: u32 = 0x5802_19fa;
+    const LAYOUT: u32 = 0x6030_94a6;
 
     #[test]
     fn version_stands_for_the_layout() {
@@ -449,7 +449,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(lists.len(), 11);
+        assert_eq!(lists.len(), 12);
         let sum = carrick_wire::crc32c(lists.join("\n").as_bytes());
         assert_eq!(
             sum, LAYOUT,

@@ -363,32 +363,17 @@ fn parse(
 #[cfg(test)]
 mod tests {
     use std::io::IoSlice;
-    use std::mem::MaybeUninit;
     use std::os::fd::AsFd;
 
-    use rustix::net::{
-        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
-        SocketType, send, socketpair, sockopt,
-    };
+    use rustix::net::{SendFlags, send, sockopt};
 
     use super::*;
+    use crate::pair::{open_pair, pass_files, send_with_files};
 
     fn frame(header: Header, body: &[u8]) -> Vec<u8> {
         let mut bytes = header.encode().to_vec();
         bytes.extend(body);
         bytes
-    }
-
-    /// Passes a frame through a pair, as a program and the daemon do.
-    fn pass(frame: &[u8], parts: &mut Option<PartialMessage>, limit: usize) -> ProgramFrame {
-        let (ours, theirs) = sockets();
-        send(&theirs, frame, SendFlags::empty()).unwrap();
-        let mut buffer = Vec::new();
-        let len = match parts {
-            Some(partial) => partial.receive(&ours, &mut buffer, None),
-            None => receive(&ours, &mut buffer, None),
-        };
-        parse(len.unwrap(), &mut buffer, parts, limit)
     }
 
     fn part(is_end: bool, control: u16, body: &[u8]) -> Vec<u8> {
@@ -400,66 +385,70 @@ mod tests {
         frame(header, body)
     }
 
-    #[test]
-    fn parts_become_one_message() {
-        let mut parts = None;
-        let first = pass(&part(false, 3, b"ctlabc"), &mut parts, 6);
-        assert!(matches!(first, ProgramFrame::Ignored));
-        let plug = frame(Header::new(FrameKind::Plug), &[0; 100]);
-        assert!(matches!(pass(&plug, &mut parts, 6), ProgramFrame::Ignored));
-        let ProgramFrame::Message(message) = pass(&part(true, 0, b"def"), &mut parts, 6) else {
-            panic!("no message");
-        };
-        assert_eq!(
-            (&message.control[..], &message.data[..]),
-            (&b"ctl"[..], &b"abcdef"[..])
-        );
-        assert!(parts.is_none());
-        pass(&part(false, 0, b"1234"), &mut parts, 6);
-        let third = pass(&part(false, 0, b"567"), &mut parts, 6);
-        assert!(matches!(third, ProgramFrame::Ignored));
-        let end = pass(&part(true, 0, b"8"), &mut parts, 6);
-        assert!(matches!(end, ProgramFrame::TooLarge));
-        assert!(parts.is_none());
-        pass(&part(false, 0, b"1234"), &mut parts, 6);
-        let control = pass(&part(true, 1, b"c5"), &mut parts, 6);
-        assert!(matches!(control, ProgramFrame::Invalid(_)));
+    fn plug() -> Vec<u8> {
+        frame(Header::new(FrameKind::Plug), &[0; 100])
     }
 
     fn sockets() -> (OwnedFd, OwnedFd) {
-        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-        let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        let (ours, theirs) = open_pair().unwrap();
         sockopt::set_socket_send_buffer_size(&theirs, 1 << 18).unwrap();
         (ours, theirs)
     }
 
-    /// Returns the results of all frames of a pair, received one by one or in batches, with the number of calls that
+    /// Passes a frame through a pair, as a program and the daemon do.
+    fn pass(frame: &[u8], incoming: &mut Incoming, limit: usize) -> ProgramFrame {
+        let (ours, theirs) = sockets();
+        send(&theirs, frame, SendFlags::empty()).unwrap();
+        let mut buffers = FrameBuffers::default();
+        let lengths = incoming.receive(&ours, &mut buffers, None).unwrap();
+        incoming.parse((0, &lengths), &mut buffers, limit)
+    }
+
+    fn message_of(frame: ProgramFrame) -> ProgramMessage {
+        match frame {
+            ProgramFrame::Message(message) => message,
+            _ => panic!("no message"),
+        }
+    }
+
+    #[test]
+    fn parts_become_one_message() {
+        let mut incoming = Incoming::default();
+        let first = pass(&part(false, 3, b"ctlabc"), &mut incoming, 6);
+        assert!(matches!(first, ProgramFrame::Ignored));
+        let plugged = pass(&plug(), &mut incoming, 6);
+        assert!(matches!(plugged, ProgramFrame::Ignored));
+        let message = message_of(pass(&part(true, 0, b"def"), &mut incoming, 6));
+        let content = (&message.control[..], &message.data[..]);
+        assert_eq!(content, (&b"ctl"[..], &b"abcdef"[..]));
+        assert!(incoming.partial.is_none());
+        pass(&part(false, 0, b"1234"), &mut incoming, 6);
+        let third = pass(&part(false, 0, b"567"), &mut incoming, 6);
+        assert!(matches!(third, ProgramFrame::Ignored));
+        let end = pass(&part(true, 0, b"8"), &mut incoming, 6);
+        assert!(matches!(end, ProgramFrame::TooLarge));
+        assert!(incoming.partial.is_none());
+        pass(&part(false, 0, b"1234"), &mut incoming, 6);
+        let control = pass(&part(true, 1, b"c5"), &mut incoming, 6);
+        assert!(matches!(control, ProgramFrame::Invalid(_)));
+    }
+
+    /// Returns the messages of all frames of a pair, received one by one or in batches, with the number of calls that
     /// received frames.
     fn read_all(ours: &OwnedFd, in_batches: bool) -> (Vec<ProgramMessage>, usize) {
-        let (mut frame, mut batch) = (Vec::new(), vec![0; BATCH * (MAX_FRAME + 1)]);
-        let (mut partial, mut messages, mut calls) = (None::<PartialMessage>, Vec::new(), 0);
+        let (mut incoming, mut buffers) = (Incoming::default(), FrameBuffers::default());
+        let (mut messages, mut calls) = (Vec::new(), 0);
         loop {
-            frame.clear();
-            let received = match &mut partial {
-                _ if in_batches => receive_batch(ours, &mut batch, None),
-                Some(partial) => partial
-                    .receive(ours, &mut frame, None)
-                    .map(FrameLengths::one),
-                None => receive(ours, &mut frame, None).map(FrameLengths::one),
-            };
-            let Ok(lengths) = received else {
+            incoming.is_last_small = in_batches;
+            let Ok(lengths) = incoming.receive(ours, &mut buffers, None) else {
                 return (messages, calls);
             };
             calls += 1;
-            for (slot, len) in lengths.as_slice().iter().copied().enumerate() {
-                if in_batches {
-                    let bytes = &batch[slot * (MAX_FRAME + 1)..][..len];
-                    take_from_batch(bytes, &mut frame, &mut partial);
-                }
-                match parse(len, &mut frame, &mut partial, 1 << 20) {
+            for slot in 0..lengths.as_slice().len() {
+                match incoming.parse((slot, &lengths), &mut buffers, 1 << 20) {
                     ProgramFrame::Message(message) => messages.push(message),
                     ProgramFrame::Ignored => {}
-                    _ => panic!("frame {slot} of {len} bytes"),
+                    _ => panic!("frame {slot}"),
                 }
             }
         }
@@ -468,10 +457,10 @@ mod tests {
     #[test]
     fn frames_of_a_batch_are_those_received_one_by_one() {
         let mut frames: Vec<_> = (0..40).map(|n| part(true, 2, &[n; 100])).collect();
-        // A message in three parts with a plug between them, at the end of the first batch and in the second one.
+        // A message in three parts with a plug between them, at the end of the first batch and behind it.
         frames.insert(14, part(false, 3, &vec![1; MAX_PAYLOAD - 3]));
         frames.insert(15, part(false, 0, &vec![2; MAX_PAYLOAD]));
-        frames.insert(16, frame(Header::new(FrameKind::Plug), &[0; 100]));
+        frames.insert(16, plug());
         frames.insert(17, part(true, 0, b"end"));
         let [single, batches] = [false, true].map(|in_batches| {
             let (ours, theirs) = sockets();
@@ -480,56 +469,53 @@ mod tests {
             }
             read_all(&ours, in_batches)
         });
-        assert_eq!(
-            (single.0.len(), single.0[14].data.len()),
-            (41, 2 * MAX_PAYLOAD - 3)
-        );
+        let sizes = (single.0.len(), single.0[14].data.len());
+        assert_eq!(sizes, (41, 2 * MAX_PAYLOAD - 3));
         let content = |message: &ProgramMessage| (message.control.clone(), message.data.clone());
         let batched = batches.0.iter().map(content);
         assert!(single.0.iter().map(content).eq(batched));
-        assert_eq!((single.1, batches.1), (44, 3));
+        assert_eq!((single.1, batches.1), (44, 5));
     }
 
     #[test]
     fn the_end_of_a_pair_fills_a_batch() {
         let (ours, theirs) = sockets();
-        let mut batch = vec![0; BATCH * (MAX_FRAME + 1)];
-        let mut lengths =
-            || receive_batch(&ours, &mut batch, None).map(|lengths| lengths.as_slice().to_vec());
+        let (mut incoming, mut buffers) = (Incoming::default(), FrameBuffers::default());
+        incoming.is_last_small = true;
+        let mut lengths = || {
+            let lengths = incoming.receive(&ours, &mut buffers, None)?;
+            Ok((lengths.as_slice().to_vec(), incoming.is_readable))
+        };
         send(&theirs, &part(true, 0, b"last"), SendFlags::DONTWAIT).unwrap();
-        assert_eq!(lengths(), Ok(vec![HEADER + 4]));
+        assert_eq!(lengths(), Ok((vec![HEADER + 4], false)));
         assert_eq!(lengths(), Err(SystemErrno::AGAIN));
         send(&theirs, &part(true, 0, b"last"), SendFlags::DONTWAIT).unwrap();
         drop(theirs);
         let mut last = vec![0; BATCH];
         last[0] = HEADER + 4;
-        assert_eq!(lengths(), Ok(last));
-        assert_eq!(lengths(), Ok(vec![0; BATCH]));
+        assert_eq!(lengths(), Ok((last, true)));
+        assert_eq!(lengths(), Ok((vec![0; BATCH], true)));
     }
 
     /// On systems where pairs pass files, each is received with its frame, and none is closed by the system.
     #[test]
     fn files_are_received_with_their_frames() {
-        let frame = part(true, 0, b"a file is attached");
         for in_batches in [false, true] {
             let (ours, theirs) = sockets();
+            pass_files(&ours, true);
+            let bytes = part(true, 0, b"a file is attached");
+            let parts = [IoSlice::new(&bytes)];
             let files = [theirs.as_fd(); MAX_ATTACHED];
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED))];
-            let mut control = SendAncillaryBuffer::new(&mut space);
-            assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
             for _ in 0..2 {
-                let parts = [IoSlice::new(&frame)];
-                rustix::net::sendmsg(&theirs, &parts, &mut control, SendFlags::empty()).unwrap();
+                send_with_files(&theirs, &parts, &files, SendFlags::empty()).unwrap();
             }
-            let (mut buffer, mut received) = (vec![0; BATCH * (MAX_FRAME + 1)], Vec::new());
-            let frames = if in_batches {
-                receive_batch(&ours, &mut buffer, Some(&mut received)).map(|all| all.count)
-            } else {
-                buffer.clear();
-                receive(&ours, &mut buffer, Some(&mut received)).map(|_| 1)
-            };
-            assert_eq!(frames, Ok(if in_batches { 2 } else { 1 }));
-            assert_eq!(received.len(), frames.unwrap() * MAX_ATTACHED);
+            let (mut incoming, mut buffers) = (Incoming::default(), FrameBuffers::default());
+            incoming.is_last_small = in_batches;
+            let mut received = Vec::new();
+            let lengths = incoming.receive(&ours, &mut buffers, Some(&mut received));
+            let frames = lengths.unwrap().count;
+            assert_eq!(frames, if in_batches { 2 } else { 1 });
+            assert_eq!(received.len(), frames * MAX_ATTACHED);
             for file in received {
                 nix::unistd::close(file).unwrap();
             }
@@ -542,36 +528,25 @@ mod tests {
         let mut buffer = part(true, 0, &vec![7; IN_PLACE]);
         buffer.reserve_exact(MAX_FRAME + 1 - buffer.len());
         let data = buffer[HEADER..].as_ptr();
-        let ProgramFrame::Message(message) = parse(buffer.len(), &mut buffer, &mut None, 0) else {
-            panic!("no message");
-        };
-        assert_eq!(
-            (message.data.as_ptr(), message.data.len()),
-            (data, IN_PLACE)
-        );
+        let message = message_of(parse(buffer.len(), &mut buffer, &mut None, 0));
+        let place = (message.data.as_ptr(), message.data.len());
+        assert_eq!(place, (data, IN_PLACE));
         assert_eq!(buffer.capacity(), 0, "the message has the buffer");
         let mut buffer = part(true, 0, &[7; 100]);
         let len = buffer.len();
-        let ProgramFrame::Message(message) = parse(len, &mut buffer, &mut None, 0) else {
-            panic!("no message");
-        };
-        let kept = Vec::from(message.data);
+        let kept = Vec::from(message_of(parse(len, &mut buffer, &mut None, 0)).data);
         assert_eq!((kept.len(), kept.capacity(), buffer.len()), (100, 100, len));
     }
 
     #[test]
     fn other_frames_are_invalid() {
-        let mut parts = None;
+        let mut incoming = Incoming::default();
         let message = frame(Header::new(FrameKind::Message), b"");
-        assert!(matches!(
-            pass(&message, &mut parts, 9),
-            ProgramFrame::Invalid(_)
-        ));
-        assert!(matches!(
-            pass(b"GET / HTTP/1.1", &mut parts, 9),
-            ProgramFrame::Invalid(_)
-        ));
-        let plug = frame(Header::new(FrameKind::Plug), &[0; 100]);
-        assert!(matches!(pass(&plug, &mut parts, 9), ProgramFrame::Ignored));
+        for bytes in [&message[..], b"GET / HTTP/1.1"] {
+            let passed = pass(bytes, &mut incoming, 9);
+            assert!(matches!(passed, ProgramFrame::Invalid(_)));
+        }
+        let plugged = pass(&plug(), &mut incoming, 9);
+        assert!(matches!(plugged, ProgramFrame::Ignored));
     }
 }

@@ -7,7 +7,7 @@ mod phase;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
 use carrick_ipc::{Description, FrameKind, HEADER, Header, Property};
-use carrick_proto::portable_struct;
+use carrick_proto::{portable_enum, portable_struct};
 use carrick_sockets::{Family, SocketId, Status, Style};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, send, shutdown, sockopt};
@@ -29,6 +29,17 @@ const PLUG: usize = PROGRAM_BUFFER / 2 + 8192;
 /// Maximum number of frames per call, in either direction.
 const BATCH: usize = 16;
 
+/// State of the program's end of a pair, as far as the system has reported it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ProgramEnd {
+    Open,
+    Closed,
+    /// Closed with frames that the program had not read.
+    Reset,
+}
+
+portable_enum! { ProgramEnd { 0: Open, 1: Closed, 2: Reset } }
+
 /// Descriptor of a program.
 #[derive(Debug)]
 pub(crate) struct Descriptor {
@@ -47,10 +58,7 @@ pub(crate) struct Descriptor {
     pub(crate) shutdown: Option<i32>,
     /// A message has been sent to the program, in addition to notifications.
     pub(crate) has_data: bool,
-    /// The program has closed the descriptor.
-    is_closed: bool,
-    /// The program has closed the descriptor with frames that it had not read.
-    pub(crate) was_reset: bool,
+    program_end: ProgramEnd,
     /// The task is woken when the pair has room.
     pub(crate) waits_for_room: bool,
     /// The program has been notified of the pending error.
@@ -62,8 +70,7 @@ pub(crate) struct Descriptor {
 // The daemon's end is passed beside the state, and watched by the successor as at first.
 portable_struct! {
     Descriptor {
-        socket, owner, cookie, inode, phase, incoming, outgoing, shutdown, has_data, is_closed, was_reset, failure_sent,
-        end_sent,
+        socket, owner, cookie, inode, phase, incoming, outgoing, shutdown, has_data, program_end, failure_sent, end_sent,
     }
     rebuilt { ours: None, waits_for_room: false }
 }
@@ -82,8 +89,7 @@ impl Descriptor {
             outgoing: Outgoing::default(),
             shutdown: None,
             has_data: false,
-            is_closed: false,
-            was_reset: false,
+            program_end: ProgramEnd::Open,
             waits_for_room: false,
             failure_sent: false,
             end_sent: false,
@@ -136,20 +142,33 @@ impl Descriptor {
         self.ours.take()
     }
 
-    /// Returns whether the program has closed the descriptor, as far as events show.
+    /// Returns whether the program has closed the descriptor, as far as the system has reported.
     pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed
+        self.program_end != ProgramEnd::Open
+    }
+
+    /// Returns whether the program has closed the descriptor with messages that it had not read.
+    pub(crate) fn has_lost_data(&self) -> bool {
+        self.program_end == ProgramEnd::Reset && self.has_data
     }
 
     /// Records that the program has closed the descriptor.
     pub(crate) fn mark_closed(&mut self) {
-        self.is_closed = true;
-        self.incoming.set_readable(true);
+        if self.program_end == ProgramEnd::Open {
+            self.program_end = ProgramEnd::Closed;
+        }
+    }
+
+    /// Records that the program has closed the descriptor with frames that it had not read.
+    pub(crate) fn mark_reset(&mut self) {
+        self.program_end = ProgramEnd::Reset;
     }
 
     /// Records a hang-up of the pair. One that the daemon has shut down in both directions hangs up, too.
     pub(crate) fn hang_up(&mut self) {
-        self.is_closed |= !(self.end_sent && self.phase == Phase::WriteRefused);
+        if !(self.end_sent && self.phase == Phase::WriteRefused) {
+            self.mark_closed();
+        }
     }
 
     /// Returns whether the program has been notified of the end of messages.
@@ -160,7 +179,7 @@ impl Descriptor {
     /// Returns whether frames of the program may be read now: none while messages wait for room in the send buffer, or
     /// for the association. The plug of a closed descriptor is in front of the end of its pair.
     pub(crate) fn may_read(&self) -> bool {
-        let is_plugged = self.phase == Phase::Plugged && !self.is_closed;
+        let is_plugged = self.phase == Phase::Plugged && !self.is_closed();
         self.incoming.is_readable() && !self.incoming.has_refused() && !is_plugged
     }
 

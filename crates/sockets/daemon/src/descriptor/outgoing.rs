@@ -201,8 +201,10 @@ mod tests {
     #[test]
     fn frames_leave_in_batches_and_in_order() {
         let (end, theirs) = pair().unwrap();
-        let mut outgoing = Outgoing::default();
-        outgoing.sequence = u32::MAX - 20;
+        let mut outgoing = Outgoing {
+            sequence: u32::MAX - 20,
+            ..Outgoing::default()
+        };
         let attached = |n: u32| (n % 50 == 49).then(|| pair().unwrap().1);
         for n in 0..1000_u32 {
             outgoing.push(OutgoingFrame {

@@ -24,6 +24,7 @@ pub(super) fn linger(parts: &mut Parts, now: Time, uid: u32, cookie: u64) -> Rep
             return ReplyContent::default();
         }
         descriptor.mark_closed();
+        descriptor.incoming.set_readable(true);
         parts.lingering.insert(descriptor, time);
         serve(parts, now, token);
         parts.end_lingering();

@@ -1,7 +1,6 @@
 //! Requests of processes on the control socket: the calls of programs on their sockets, and others.
 
 mod bind;
-mod capture;
 mod connect;
 mod lease;
 mod linger;
@@ -180,7 +179,10 @@ fn answer(
                 association: Some(association).filter(|id| *id != 0),
                 port: Some(port).filter(|port| *port != 0),
             };
-            capture::start_capture(&mut parts.captures, owner.uid, filter)
+            // Packets contain messages of all programs.
+            let allowed = may_share(owner.uid).then_some(()).ok_or(Errno::EPERM);
+            let started = allowed.and_then(|()| parts.captures.start(filter));
+            started.map(ReplyContent::attached)
         }
         Request::Linger { cookie } => Ok(linger::linger(parts, now, owner.uid, cookie)),
         Request::Lease { addresses } => lease::lease(parts, now, owner, addresses),

@@ -2,7 +2,7 @@
 
 use carrick_ipc::{FrameKind, Header, MAX_PAYLOAD, MessageInfo};
 use carrick_proto::Time;
-use carrick_sockets::{Readiness, Received, Style};
+use carrick_sockets::{Readiness, Received, Sockets, Style};
 
 use super::accept::next_accepted;
 use super::end::end;
@@ -15,8 +15,8 @@ const BATCHES: usize = 4;
 
 /// Passes messages, notifications, associations to accept, errors and the end to the program.
 ///
-/// Messages remain with the protocol while the pair has no room, and at most one batch waits in front of it: what
-/// a program does not read thus fills the receive buffer, and the a_rwnd that the peer gets is true.
+/// Messages remain with the protocol while the pair has no room, and at most one batch waits in front of it. So
+/// messages that a program does not read fill the receive buffer, and the association advertises a smaller `a_rwnd`.
 pub(super) fn deliver(parts: &mut Parts, now: Time, token: Token, descriptor: &mut Descriptor) {
     for _ in 0..BATCHES {
         let has_room = descriptor.flush();
@@ -48,13 +48,22 @@ fn next_frame(
     token: Token,
     descriptor: &mut Descriptor,
 ) -> Option<OutgoingFrame> {
-    let id = descriptor.socket();
-    let level = parts.sockets.readiness(id)?;
-    let status = parts.sockets.status(id).ok()?;
+    let status = parts.sockets.status(descriptor.socket()).ok()?;
     if status.is_listening && status.style == Style::OneToOne {
         return next_accepted(parts, now, token, descriptor);
     }
-    let is_empty = parts.sockets.unread(id) == Ok(0);
+    next_message(&mut parts.sockets, now, descriptor)
+}
+
+/// Returns the frame of the next message or notification, or of the pending error behind those.
+fn next_message(
+    sockets: &mut Sockets,
+    now: Time,
+    descriptor: &mut Descriptor,
+) -> Option<OutgoingFrame> {
+    let id = descriptor.socket();
+    let level = sockets.readiness(id)?;
+    let is_empty = sockets.unread(id) == Ok(0);
     if !level.contains(Readiness::ERROR) {
         descriptor.failure_sent = false;
     }
@@ -68,7 +77,7 @@ fn next_frame(
     if !level.contains(Readiness::READABLE) || descriptor.end_sent() {
         return None;
     }
-    let received = parts.sockets.recvmsg(now, id, (MAX_PAYLOAD, 0), 0).ok()?;
+    let received = sockets.recvmsg(now, id, (MAX_PAYLOAD, 0), 0).ok()?;
     if received.data.is_empty() {
         return None;
     }

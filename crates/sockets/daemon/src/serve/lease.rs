@@ -8,12 +8,8 @@ use carrick_proto::{Ecn, Route, Time, Transmit};
 use carrick_sockets::SocketId;
 use rustix::io::Errno as SystemErrno;
 
-use crate::leases::Lease;
 use crate::parts::Parts;
 use crate::turns::Budget;
-
-/// Reason of the end of a lease: the line of the log, if it is a fault of the process.
-type EndReason = Option<String>;
 
 /// Sends the packets of processes, a frame of each user in turn, as far as the network accepts them. Returns true if
 /// there may be more.
@@ -33,22 +29,26 @@ pub(crate) fn serve_leases(parts: &mut Parts, cx: &mut Context<'_>, now: Time) -
             Ok(true) => parts.leases.set_ready(uid, token),
             Ok(false) => {}
             Err(reason) => {
-                if let Some(reason) = reason {
-                    parts.users.log_line(now, uid, || reason);
+                let port = end_lease(parts, now, socket);
+                if let (LeaseEnd::Invalid, Some(port)) = (reason, port) {
+                    parts.users.log_line(now, uid, || {
+                        format!(
+                            "the lease of SCTP port {port} ended: its process, of user {uid}, sent something else than packets"
+                        )
+                    });
                 }
-                end_lease(parts, now, socket);
             }
         }
     }
     false
 }
 
-/// Returns why a lease ends whose process has sent something else than packets.
-fn invalid(lease: &Lease) -> EndReason {
-    let (port, uid) = (lease.port(), lease.owner().uid);
-    Some(format!(
-        "the lease of SCTP port {port} ended: its process, of user {uid}, sent something else than packets"
-    ))
+/// Reason of the end of a lease.
+enum LeaseEnd {
+    /// The process has closed its end.
+    Closed,
+    /// The process has sent something else than packets.
+    Invalid,
 }
 
 /// Sends the packets of one frame. Returns false if there is none; an error ends the lease.
@@ -60,25 +60,25 @@ fn serve_lease(
     parts: &mut Parts,
     cx: &mut Context<'_>,
     socket: SocketId,
-) -> Result<bool, EndReason> {
+) -> Result<bool, LeaseEnd> {
     let Some(lease) = parts.leases.get(socket) else {
         return Ok(false);
     };
     // 1
     let mut files = Vec::new();
     let len = match lease.receive(&mut parts.frames.other, &mut files) {
-        Ok(0) => return Err(None),
+        Ok(0) => return Err(LeaseEnd::Closed),
         Ok(len) => len,
         Err(SystemErrno::AGAIN) => return Ok(false),
         Err(SystemErrno::INTR) => return Ok(true),
-        Err(_) => return Err(None),
+        Err(_) => return Err(LeaseEnd::Closed),
     };
     if !files.is_empty() {
         parts.users.close_files(lease.owner().uid, files);
-        return Err(invalid(lease));
+        return Err(LeaseEnd::Invalid);
     }
     // 2
-    let frame = LeaseFrame::decode(&parts.frames.other[..len]).map_err(|_| invalid(lease))?;
+    let frame = LeaseFrame::decode(&parts.frames.other[..len]).map_err(|_| LeaseEnd::Invalid)?;
     let LeaseFrameKind::Packets {
         traffic_class,
         segment_size,
@@ -86,7 +86,7 @@ fn serve_lease(
         is_probe,
     } = frame.kind
     else {
-        return Err(invalid(lease));
+        return Err(LeaseEnd::Invalid);
     };
     let size = match segment_size as usize {
         0 => frame.bytes.len(),
@@ -94,7 +94,7 @@ fn serve_lease(
     };
     let has_port = |packet: &[u8]| packet.get(..2) == Some(&lease.port().to_be_bytes()[..]);
     if frame.bytes.is_empty() || !frame.bytes.chunks(size).all(has_port) {
-        return Err(invalid(lease));
+        return Err(LeaseEnd::Invalid);
     }
     let encapsulation = Some(frame.remote.port()).filter(|port| *port != 0);
     let remote = frame.remote.ip();
@@ -141,16 +141,16 @@ fn serve_lease(
     Ok(true)
 }
 
-fn end_lease(parts: &mut Parts, now: Time, socket: SocketId) {
-    let Some(lease) = parts.leases.remove(socket) else {
-        return;
-    };
+/// Ends the lease of a socket. Returns its port.
+fn end_lease(parts: &mut Parts, now: Time, socket: SocketId) -> Option<u16> {
+    let lease = parts.leases.remove(socket)?;
     parts.poller.unwatch(lease.ours());
     // The socket exists as long as its lease.
     let _ = parts.sockets.close(now, socket);
-    let uid = lease.owner().uid;
+    let (uid, port) = (lease.owner().uid, lease.port());
     parts.users.remove_descriptor(uid);
     parts.users.close_pair(uid, lease.into_ours());
+    Some(port)
 }
 
 /// Ends all leases.

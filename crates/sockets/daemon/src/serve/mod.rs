@@ -1,6 +1,6 @@
 //! Turns of descriptors and leases: what passes between programs, the protocol and the network.
 //!
-//! A turn of a descriptor reads the frames of its program ([`read`]), passes messages and notifications to it
+//! A turn of a descriptor reads the frames of its program ([`FrameReader`]), passes messages and notifications to it
 //! ([`deliver`]), and ends its pair with the association ([`end`]).
 
 mod accept;
@@ -11,14 +11,14 @@ pub(crate) mod lease;
 mod read;
 
 use carrick_proto::Time;
-use carrick_sockets::{Closed, Readiness, Style};
+use carrick_sockets::{Closed, Readiness, Sockets, Style};
 
 use crate::descriptor::{Descriptor, Phase, PhaseEvent};
 use crate::parts::Parts;
 use crate::poller::Token;
 
 pub(crate) use accept::{insert_descriptor, open_pair, open_watched};
-use read::{ReadResult, read};
+use read::{FrameReader, ReadResult};
 
 /// Limit of the turns in which a pair is read before a request: more frames than it has room for.
 const DRAIN: usize = 16;
@@ -35,22 +35,29 @@ pub(crate) fn serve(parts: &mut Parts, now: Time, token: Token) {
     }
 }
 
-/// Returns false if the program has closed the descriptor.
+/// Serves a descriptor. Returns false if the program has closed it.
+///
+/// 1. Release the program if its association is established or has room, or end the pair if the set-up has failed. The
+///    set-up comes first: what the program wrote behind the plug is for an association that exists.
+/// 2. Read the program's frames. Its end of the pair is among them, behind its last message.
+/// 3. Refuse further messages if the protocol does, and pass what has been received.
 fn serve_one(parts: &mut Parts, now: Time, token: Token, descriptor: &mut Descriptor) -> bool {
     if descriptor.is_ended() {
         return true;
     }
+    // 1
     let level = parts.sockets.readiness(descriptor.socket());
     let level = level.unwrap_or_default();
     let settled = Readiness::WRITABLE | Readiness::HANG_UP | Readiness::ERROR;
     if descriptor.phase() == Phase::Plugged && level.intersects(settled) {
-        if level.contains(Readiness::HANG_UP) && never_established(parts, descriptor) {
+        if level.contains(Readiness::HANG_UP) && never_established(&parts.sockets, descriptor) {
             end::end_failed(parts, now, token, descriptor);
             return true;
         }
         descriptor.change(PhaseEvent::Released);
     }
-    match read(parts, now, descriptor) {
+    // 2
+    match frame_reader(parts, now).read(descriptor) {
         ReadResult::Closed => {
             close(parts, now, descriptor);
             return false;
@@ -59,24 +66,34 @@ fn serve_one(parts: &mut Parts, now: Time, token: Token, descriptor: &mut Descri
         ReadResult::More => parts.descriptors.set_ready(token),
         ReadResult::Dry => {}
     }
+    // 3
     if !descriptor.is_ended() {
-        refuse_writes(parts, descriptor);
+        refuse_writes(&parts.sockets, descriptor);
         deliver::deliver(parts, now, token, descriptor);
     }
     true
 }
 
+fn frame_reader(parts: &mut Parts, now: Time) -> FrameReader<'_> {
+    FrameReader {
+        now,
+        sockets: &mut parts.sockets,
+        users: &mut parts.users,
+        frames: &mut parts.frames,
+    }
+}
+
 /// Makes the program's end refuse messages when the protocol does: after `shutdown`, and after the peer's SHUTDOWN
 /// (RFC 9260, section 9.2).
-fn refuse_writes(parts: &Parts, descriptor: &mut Descriptor) {
-    let status = parts.sockets.status(descriptor.socket());
+fn refuse_writes(sockets: &Sockets, descriptor: &mut Descriptor) {
+    let status = sockets.status(descriptor.socket());
     if status.is_ok_and(|s| s.style == Style::OneToOne && s.is_write_closed) {
         descriptor.refuse_writes();
     }
 }
 
-fn never_established(parts: &Parts, descriptor: &Descriptor) -> bool {
-    let status = parts.sockets.status(descriptor.socket());
+fn never_established(sockets: &Sockets, descriptor: &Descriptor) -> bool {
+    let status = sockets.status(descriptor.socket());
     status.is_ok_and(|s| s.style == Style::OneToOne && !s.is_write_closed)
 }
 
@@ -87,7 +104,7 @@ fn close(parts: &mut Parts, now: Time, descriptor: &Descriptor) {
     let socket = descriptor.socket();
     let listens = parts.sockets.status(socket);
     let listens = listens.is_ok_and(|status| status.is_listening);
-    if descriptor.was_reset && descriptor.has_data && !listens {
+    if descriptor.has_lost_data() && !listens {
         // The socket exists as long as its descriptor, unless the daemon has broken it off.
         let _ = parts.sockets.abort(now, socket);
     } else if let Ok(Closed::Lingers(time)) = parts.sockets.close(now, socket) {
@@ -107,7 +124,7 @@ fn forget(parts: &mut Parts, now: Time, token: Token, mut descriptor: Descriptor
 /// Passes the messages that the program has sent before a request to the protocol.
 pub(crate) fn drain(parts: &mut Parts, now: Time, token: Token, descriptor: &mut Descriptor) {
     for _ in 0..DRAIN {
-        match read(parts, now, descriptor) {
+        match frame_reader(parts, now).read(descriptor) {
             ReadResult::More => {}
             ReadResult::Dry => return,
             // The next turn handles it.
