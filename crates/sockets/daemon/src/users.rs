@@ -274,13 +274,13 @@ impl Users {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::Arc;
 
     use super::*;
     use crate::pair::open_pair;
 
-    fn users() -> Users {
+    pub(crate) fn users() -> Users {
         let limits = Limits {
             clients: 1,
             descriptors: 2,

@@ -170,3 +170,122 @@ impl FrameReader<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, OwnedFd};
+
+    use carrick_ipc::{FrameKind, Header};
+    use carrick_sockets::{Config, Family, Style};
+    use rustix::net::{SendFlags, send};
+
+    use super::*;
+    use crate::descriptor::{PhaseEvent, pair};
+    use crate::users::Owner;
+    use crate::users::tests::users;
+
+    /// Descriptor of a one-to-many socket, with the program's end of its pair.
+    struct World {
+        sockets: Sockets,
+        users: Users,
+        frames: FrameBuffers,
+        descriptor: Descriptor,
+        theirs: Option<OwnedFd>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let config = Config::new(vec![[127, 0, 0, 1].into()], [1; 32]);
+            let mut sockets = Sockets::new(config).unwrap();
+            let socket = sockets.socket(Style::OneToMany, Family::Inet).unwrap();
+            let (end, theirs) = pair().unwrap();
+            Self {
+                sockets,
+                users: users(),
+                frames: FrameBuffers::default(),
+                descriptor: Descriptor::new(socket, Owner { uid: 7, process: 1 }, end),
+                theirs: Some(theirs),
+            }
+        }
+
+        fn send(&self, bytes: &[u8]) -> rustix::io::Result<usize> {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            send(self.theirs.as_ref().unwrap(), bytes, flags)
+        }
+
+        fn read(&mut self) -> ReadResult {
+            self.descriptor.incoming.set_readable(true);
+            let mut reader = FrameReader {
+                now: Time::ZERO,
+                sockets: &mut self.sockets,
+                users: &mut self.users,
+                frames: &mut self.frames,
+            };
+            reader.read(&mut self.descriptor)
+        }
+    }
+
+    fn message() -> Vec<u8> {
+        let header = Header {
+            is_end: true,
+            ..Header::new(FrameKind::Send)
+        };
+        [&header.encode()[..], b"message"].concat()
+    }
+
+    #[test]
+    fn the_end_of_a_pair_is_behind_its_messages() {
+        let mut world = World::new();
+        world.send(&message()).unwrap();
+        assert_eq!(world.read(), ReadResult::Dry);
+        world.send(&message()).unwrap();
+        world.theirs = None;
+        assert_eq!(world.read(), ReadResult::Closed);
+    }
+
+    #[test]
+    fn nothing_is_read_behind_a_plug() {
+        let mut world = World::new();
+        world
+            .descriptor
+            .plug(world.theirs.as_ref().unwrap().as_fd());
+        assert_eq!(world.send(&message()), Ok(message().len()));
+        assert_eq!(world.read(), ReadResult::Dry);
+        assert!(!world.descriptor.is_dry());
+        assert!(world.descriptor.change(PhaseEvent::Released));
+        assert_eq!(world.read(), ReadResult::Dry);
+        assert!(world.descriptor.is_dry());
+    }
+
+    #[test]
+    fn a_plug_does_not_hide_the_end_of_a_pair() {
+        let mut world = World::new();
+        world
+            .descriptor
+            .plug(world.theirs.as_ref().unwrap().as_fd());
+        world.theirs = None;
+        world.descriptor.hang_up();
+        assert_eq!(world.read(), ReadResult::Closed);
+    }
+
+    #[test]
+    fn refused_writes_are_not_the_end_of_a_pair() {
+        let mut world = World::new();
+        world.send(&message()).unwrap();
+        world.descriptor.refuse_writes();
+        assert_eq!(world.send(&message()), Err(SystemErrno::PIPE));
+        assert_eq!(world.read(), ReadResult::Dry);
+        world.theirs = None;
+        world.descriptor.hang_up();
+        assert_eq!(world.read(), ReadResult::Closed);
+    }
+
+    #[test]
+    fn frames_of_other_kinds_are_invalid() {
+        for bytes in [&b"garbage"[..], b""] {
+            let mut world = World::new();
+            world.send(bytes).unwrap();
+            assert!(matches!(world.read(), ReadResult::Invalid(_)));
+        }
+    }
+}
