@@ -266,7 +266,7 @@ impl Handover<'_> {
         let held = self.held_descriptors(parts, network);
         let inodes = held.iter().map(|fd| fstat(fd).map(|file| file.st_ino));
         let inodes = inodes.collect::<Result<_, _>>().map_err(described)?;
-        // Read together: both clocks go on.
+        // Read at once, so that both are those of one moment.
         let (clock, since) = (clock(), self.timer.now().since(now));
         // Moved for the export, and back again.
         let descriptors = parts.descriptors.exchange(BTreeMap::new());
