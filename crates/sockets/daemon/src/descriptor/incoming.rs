@@ -309,6 +309,7 @@ fn parse(
     };
     match header.kind {
         FrameKind::Plug => {
+            // A call of another process that shares the descriptor may put it between two parts of a message.
             if let Some(message) = partial {
                 let plug = len.saturating_sub(HEADER).min(MAX_PAYLOAD + 1);
                 message.data.truncate(message.data.len() - plug);

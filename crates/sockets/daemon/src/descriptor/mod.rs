@@ -179,7 +179,7 @@ impl Descriptor {
     /// Returns whether frames of the program may be read now: none while messages wait for room in the send buffer, or
     /// for the association. The plug of a closed descriptor is in front of the end of its pair.
     pub(crate) fn may_read(&self) -> bool {
-        let is_plugged = self.phase == Phase::Plugged && !self.is_closed();
+        let is_plugged = self.phase.is_plugged() && !self.is_closed();
         self.incoming.is_readable() && !self.incoming.has_refused() && !is_plugged
     }
 
@@ -197,12 +197,13 @@ impl Descriptor {
     /// Returns whether all that the program has sent was read and passed to the protocol.
     pub(crate) fn is_dry(&self) -> bool {
         let has_unread = self.incoming.is_readable() || self.incoming.has_refused();
-        !has_unread && self.phase != Phase::Plugged
+        !has_unread && !self.phase.is_plugged()
     }
 
-    /// Makes the program's end not writable, until its association is established or has room, and the pair is read.
-    pub(crate) fn plug(&mut self, theirs: BorrowedFd<'_>) {
-        if self.change(PhaseEvent::Blocked) {
+    /// Makes the program's end not writable after an event, until the association is established or has room, and the
+    /// pair is read.
+    pub(crate) fn plug(&mut self, event: PhaseEvent, theirs: BorrowedFd<'_>) {
+        if self.change(event) {
             let mut frame = vec![0; PLUG];
             frame[..HEADER].copy_from_slice(&Header::new(FrameKind::Plug).encode());
             // A send buffer without room for the frame is not writable already.

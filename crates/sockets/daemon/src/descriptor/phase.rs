@@ -6,10 +6,13 @@ use carrick_sockets::Errno;
 /// Phase of a descriptor. What the program can do with its end of the pair follows from it alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
-    /// The program's end is not writable: the association is being set up, or its send buffer is full.
-    Plugged,
+    /// A one-to-one descriptor without an association, or whose association is being set up. The program's end is not
+    /// writable.
+    SettingUp,
     /// Messages pass in both directions.
     Open,
+    /// The send buffer of the association is full. The program's end is not writable.
+    Full,
     /// The program's end refuses messages (`EPIPE`), but has messages to read.
     WriteRefused,
     /// The association has ended, and the pair is shut down in both directions.
@@ -22,20 +25,23 @@ pub(crate) enum Phase {
 
 portable_enum! {
     Phase {
-        0: Plugged,
+        0: SettingUp,
         1: Open,
-        2: WriteRefused,
-        3: Ended,
-        4: SetupFailed,
-        5: Broken(error),
+        2: Full,
+        3: WriteRefused,
+        4: Ended,
+        5: SetupFailed,
+        6: Broken(error),
     }
 }
 
 /// Event that may change the phase of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PhaseEvent {
-    /// The program has to wait for an association, or for room in the send buffer.
-    Blocked,
+    /// The program has to wait for an association.
+    SetupStarted,
+    /// The program has to wait for room in the send buffer.
+    BufferFilled,
     /// The association is established, has room in its send buffer, or has an error.
     Released,
     /// The association sends no further messages: after `shutdown`, or the peer's SHUTDOWN (RFC 9260, section 9.2).
@@ -55,19 +61,24 @@ impl Phase {
     /// program that connects again after a set-up that failed gets another pair.
     pub(crate) fn after(self, event: PhaseEvent) -> Option<Self> {
         Some(match (self, event) {
-            (Self::Open, PhaseEvent::Blocked) => Self::Plugged,
-            (Self::Plugged, PhaseEvent::Released) => Self::Open,
-            (Self::Plugged | Self::Open, PhaseEvent::WriteClosed) => Self::WriteRefused,
-            (Self::Plugged, PhaseEvent::SetupFailed) => Self::SetupFailed,
-            (Self::Plugged | Self::Open | Self::WriteRefused, PhaseEvent::AssociationEnded) => {
-                Self::Ended
-            }
-            (Self::Plugged | Self::Open | Self::WriteRefused, PhaseEvent::InvalidFrame) => {
+            (Self::Open, PhaseEvent::SetupStarted) => Self::SettingUp,
+            (Self::Open, PhaseEvent::BufferFilled) => Self::Full,
+            (Self::SettingUp | Self::Full, PhaseEvent::Released) => Self::Open,
+            (Self::SettingUp, PhaseEvent::SetupFailed) => Self::SetupFailed,
+            (Self::Broken(Some(_)), PhaseEvent::ErrorRead) => Self::Broken(None),
+            (Self::WriteRefused, PhaseEvent::WriteClosed) => return None,
+            (from, PhaseEvent::WriteClosed) if !from.is_ended() => Self::WriteRefused,
+            (from, PhaseEvent::AssociationEnded) if !from.is_ended() => Self::Ended,
+            (from, PhaseEvent::InvalidFrame) if !from.is_ended() => {
                 Self::Broken(Some(Errno::ECONNABORTED))
             }
-            (Self::Broken(Some(_)), PhaseEvent::ErrorRead) => Self::Broken(None),
             _ => return None,
         })
+    }
+
+    /// Returns whether a plug makes the program's end not writable.
+    pub(crate) fn is_plugged(self) -> bool {
+        matches!(self, Self::SettingUp | Self::Full)
     }
 
     /// Returns whether no frame passes on the pair any more.
@@ -80,8 +91,9 @@ impl Phase {
 mod tests {
     use super::*;
 
-    const EVENTS: [PhaseEvent; 7] = [
-        PhaseEvent::Blocked,
+    const EVENTS: [PhaseEvent; 8] = [
+        PhaseEvent::SetupStarted,
+        PhaseEvent::BufferFilled,
         PhaseEvent::Released,
         PhaseEvent::WriteClosed,
         PhaseEvent::AssociationEnded,
@@ -100,10 +112,13 @@ mod tests {
     fn phases_follow_the_table() {
         let broken = Phase::Broken(Some(Errno::ECONNABORTED));
         let (refused, ended, failed) = (Phase::WriteRefused, Phase::Ended, Phase::SetupFailed);
-        let plugged = following(Phase::Plugged);
-        assert_eq!(plugged, [Phase::Open, refused, ended, failed, broken]);
+        let setting_up = following(Phase::SettingUp);
+        assert_eq!(setting_up, [Phase::Open, refused, ended, failed, broken]);
+        let full = following(Phase::Full);
+        assert_eq!(full, [Phase::Open, refused, ended, broken]);
         let open = following(Phase::Open);
-        assert_eq!(open, [Phase::Plugged, refused, ended, broken]);
+        let plugged = [Phase::SettingUp, Phase::Full];
+        assert_eq!(open, [&plugged[..], &[refused, ended, broken]].concat());
         assert_eq!(following(refused), [ended, broken]);
         assert_eq!(following(broken), [Phase::Broken(None)]);
     }

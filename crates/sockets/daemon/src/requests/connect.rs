@@ -8,7 +8,7 @@ use carrick_sockets::{Errno, Style};
 use rustix::fs::{OFlags, fcntl_getfl};
 
 use super::reply::ReplyContent;
-use crate::descriptor::{Descriptor, PairEnd, pair};
+use crate::descriptor::{Descriptor, PairEnd, PhaseEvent, pair};
 use crate::pair::open_pair;
 use crate::parts::Parts;
 use crate::poller::Token;
@@ -56,7 +56,8 @@ pub(super) fn connect(
         theirs
     });
     if !is_many {
-        descriptor.plug(renewed.as_ref().unwrap_or(theirs).as_fd());
+        let theirs = renewed.as_ref().unwrap_or(theirs);
+        descriptor.plug(PhaseEvent::SetupStarted, theirs.as_fd());
     }
     Ok(ReplyContent::in_progress(association, renewed))
 }

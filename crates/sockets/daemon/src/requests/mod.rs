@@ -257,7 +257,7 @@ fn socket(
         && let Some(descriptor) = parts.descriptors.get_mut(token)
     {
         // As on Linux, writable only with an association.
-        descriptor.plug(theirs.as_fd());
+        descriptor.plug(PhaseEvent::SetupStarted, theirs.as_fd());
     }
     Ok(ReplyContent {
         description: describe(&parts.sockets.status(id)?),

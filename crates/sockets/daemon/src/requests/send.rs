@@ -11,7 +11,7 @@ use rustix::io::{Errno as SystemErrno, pread};
 
 use super::AttachedRequest;
 use super::reply::ReplyContent;
-use crate::descriptor::Descriptor;
+use crate::descriptor::{Descriptor, PhaseEvent};
 use crate::parts::Parts;
 
 /// Parameters of `sendmsg`.
@@ -50,7 +50,8 @@ pub(super) fn send_message(
         parts.sockets.sendmsg(now, descriptor.socket(), &message)
     };
     if sent == Err(Errno::EAGAIN) {
-        descriptor.plug(attached.theirs.as_fd());
+        let theirs = attached.theirs.as_fd();
+        descriptor.plug(PhaseEvent::BufferFilled, theirs);
     }
     sent.map(|len| ReplyContent::result(len as i32))
 }

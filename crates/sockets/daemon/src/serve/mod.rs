@@ -49,8 +49,8 @@ fn serve_one(parts: &mut Parts, now: Time, token: Token, descriptor: &mut Descri
     let level = parts.sockets.readiness(descriptor.socket());
     let level = level.unwrap_or_default();
     let settled = Readiness::WRITABLE | Readiness::HANG_UP | Readiness::ERROR;
-    if descriptor.phase() == Phase::Plugged && level.intersects(settled) {
-        if level.contains(Readiness::HANG_UP) && never_established(&parts.sockets, descriptor) {
+    if descriptor.phase().is_plugged() && level.intersects(settled) {
+        if level.contains(Readiness::HANG_UP) && has_failed(&parts.sockets, descriptor) {
             end::end_failed(parts, now, token, descriptor);
             return true;
         }
@@ -92,9 +92,11 @@ fn refuse_writes(sockets: &Sockets, descriptor: &mut Descriptor) {
     }
 }
 
-fn never_established(sockets: &Sockets, descriptor: &Descriptor) -> bool {
+/// Returns whether the set-up of a descriptor's association has failed. One that was established and has ended since
+/// the last turn takes no messages.
+fn has_failed(sockets: &Sockets, descriptor: &Descriptor) -> bool {
     let status = sockets.status(descriptor.socket());
-    status.is_ok_and(|s| s.style == Style::OneToOne && !s.is_write_closed)
+    descriptor.phase() == Phase::SettingUp && status.is_ok_and(|status| !status.is_write_closed)
 }
 
 /// Closes the socket of a descriptor that the program has closed. As in Linux, messages that the

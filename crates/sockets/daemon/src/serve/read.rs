@@ -246,9 +246,8 @@ mod tests {
     #[test]
     fn nothing_is_read_behind_a_plug() {
         let mut world = World::new();
-        world
-            .descriptor
-            .plug(world.theirs.as_ref().unwrap().as_fd());
+        let theirs = world.theirs.as_ref().unwrap().as_fd();
+        world.descriptor.plug(PhaseEvent::SetupStarted, theirs);
         assert_eq!(world.send(&message()), Ok(message().len()));
         assert_eq!(world.read(), ReadResult::Dry);
         assert!(!world.descriptor.is_dry());
@@ -260,9 +259,8 @@ mod tests {
     #[test]
     fn a_plug_does_not_hide_the_end_of_a_pair() {
         let mut world = World::new();
-        world
-            .descriptor
-            .plug(world.theirs.as_ref().unwrap().as_fd());
+        let theirs = world.theirs.as_ref().unwrap().as_fd();
+        world.descriptor.plug(PhaseEvent::SetupStarted, theirs);
         world.theirs = None;
         world.descriptor.hang_up();
         assert_eq!(world.read(), ReadResult::Closed);
