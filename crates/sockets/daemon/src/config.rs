@@ -27,7 +27,7 @@ impl Default for Limits {
     }
 }
 
-/// Parameters of a [`Daemon`].
+/// Parameters of a [`Daemon`](crate::Daemon).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
@@ -163,7 +163,7 @@ pub enum StopRequest {
     Hold,
 }
 
-/// End of [`Daemon::run`].
+/// End of [`Daemon::run`](crate::Daemon::run).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DaemonEnd {
     /// The daemon was stopped.
