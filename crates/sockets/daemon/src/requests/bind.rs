@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use carrick::BindError;
+use carrick::network::Network;
 use carrick_proto::Time;
 use carrick_sockets::linux::{IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, read_address, read_addresses};
 use carrick_sockets::{Errno, Sockets};
@@ -21,7 +22,7 @@ pub(super) fn bind(
     address: &[u8],
 ) -> Result<ReplyContent, Errno> {
     let (address, _) = read_address(address)?;
-    open_loopback(parts, &[address])?;
+    open_loopback(&parts.sockets, &mut parts.network, &[address])?;
     let id = descriptor.socket();
     let bind = |sockets: &mut Sockets| sockets.bind(id, address);
     bind_descriptor(parts, now, descriptor, address.port(), bind)?;
@@ -43,7 +44,7 @@ pub(super) fn set_option(
     };
     let result = match addresses.as_deref() {
         Some(list @ [first, ..]) => {
-            open_loopback(parts, list)?;
+            open_loopback(&parts.sockets, &mut parts.network, list)?;
             bind_descriptor(parts, now, descriptor, first.port(), set)?
         }
         _ => set(&mut parts.sockets)?,
@@ -55,14 +56,18 @@ pub(super) fn set_option(
 ///
 /// # Errors
 /// `EADDRINUSE`, or `EADDRNOTAVAIL` for one of a network with other addresses.
-pub(super) fn open_loopback(parts: &mut Parts, addresses: &[SocketAddr]) -> Result<(), Errno> {
+pub(super) fn open_loopback(
+    sockets: &Sockets,
+    network: &mut Network,
+    addresses: &[SocketAddr],
+) -> Result<(), Errno> {
     for address in addresses {
-        let known = parts.sockets.host_addresses();
+        let known = sockets.host_addresses();
         if let IpAddr::V4(ip) = address.ip().to_canonical()
             && ip.is_loopback()
             && !known.contains(&ip.into())
         {
-            let opened = parts.network.open_loopback(ip);
+            let opened = network.open_loopback(ip);
             opened.map_err(|error| match error {
                 BindError::PortTaken { .. } | BindError::SctpTaken { .. } => Errno::EADDRINUSE,
                 _ => Errno::EADDRNOTAVAIL,

@@ -71,7 +71,7 @@ fn bind_socket(
 ) -> Result<u16, Errno> {
     parts.sockets.set_privileged(socket, uid == 0)?;
     parts.sockets.set_owner(socket, uid)?;
-    open_loopback(parts, addresses)?;
+    open_loopback(&parts.sockets, &mut parts.network, addresses)?;
     let is_any = |address: &SocketAddr, any: IpAddr| address.ip() == any;
     let any_v6 = |address: &SocketAddr| is_any(address, Ipv6Addr::UNSPECIFIED.into());
     let any_v4 = |address: &SocketAddr| is_any(address, [0; 4].into());

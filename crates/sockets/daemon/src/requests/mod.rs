@@ -326,7 +326,7 @@ fn call(
         Request::Connect { addresses } => {
             connect::connect(parts, now, (token, descriptor), (addresses, theirs))
         }
-        Request::Shutdown { how } => send::shut_down(parts, now, descriptor, how),
+        Request::Shutdown { how } => send::shut_down(&mut parts.sockets, now, descriptor, how),
         Request::GetOption {
             level,
             name,
@@ -354,7 +354,8 @@ fn call(
                 control,
                 data,
             };
-            send::send_message(parts, now, descriptor, (&parameters, attached))
+            let sockets = &mut parts.sockets;
+            send::send_message(sockets, now, descriptor, (&parameters, attached))
         }
         Request::Peeloff { association } => {
             peeloff::peel_off(parts, now, descriptor, (association, theirs))

@@ -5,14 +5,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use bytes::Bytes;
 use carrick_proto::Time;
 use carrick_sockets::linux::read_address;
-use carrick_sockets::{Errno, OutgoingMessage};
+use carrick_sockets::{Errno, OutgoingMessage, Sockets};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use rustix::io::{Errno as SystemErrno, pread};
 
 use super::AttachedRequest;
 use super::reply::ReplyContent;
 use crate::descriptor::{Descriptor, PhaseEvent};
-use crate::parts::Parts;
 
 /// Parameters of `sendmsg`.
 pub(super) struct Parameters<'a> {
@@ -23,12 +22,12 @@ pub(super) struct Parameters<'a> {
 
 /// `sendmsg`
 pub(super) fn send_message(
-    parts: &mut Parts,
+    sockets: &mut Sockets,
     now: Time,
     descriptor: &mut Descriptor,
     (parameters, attached): (&Parameters<'_>, &AttachedRequest<'_>),
 ) -> Result<ReplyContent, Errno> {
-    let status = parts.sockets.status(descriptor.socket());
+    let status = sockets.status(descriptor.socket());
     let limit = status.map_or(0, |status| status.max_message);
     let data = match attached.message {
         Some(message) => read_message(message, limit)?,
@@ -47,7 +46,7 @@ pub(super) fn send_message(
         // Messages keep their order.
         Err(Errno::EAGAIN)
     } else {
-        parts.sockets.sendmsg(now, descriptor.socket(), &message)
+        sockets.sendmsg(now, descriptor.socket(), &message)
     };
     if sent == Err(Errno::EAGAIN) {
         let theirs = attached.theirs.as_fd();
@@ -58,14 +57,14 @@ pub(super) fn send_message(
 
 /// `shutdown`; the messages that the program has sent before come first.
 pub(super) fn shut_down(
-    parts: &mut Parts,
+    sockets: &mut Sockets,
     now: Time,
     descriptor: &mut Descriptor,
     how: i32,
 ) -> Result<ReplyContent, Errno> {
-    let status = parts.sockets.status(descriptor.socket());
+    let status = sockets.status(descriptor.socket());
     if descriptor.is_dry() || !status.is_ok_and(|status| status.is_established) {
-        parts.sockets.shutdown(now, descriptor.socket(), how)?;
+        sockets.shutdown(now, descriptor.socket(), how)?;
     } else {
         descriptor.shutdown = Some(how);
     }

@@ -14,6 +14,7 @@ use carrick_proto::Time;
 use carrick_sockets::{Closed, Readiness, Sockets, Style};
 
 use crate::descriptor::{Descriptor, Phase, PhaseEvent};
+use crate::linger::Lingering;
 use crate::parts::Parts;
 use crate::poller::Token;
 
@@ -59,7 +60,7 @@ fn serve_one(parts: &mut Parts, now: Time, token: Token, descriptor: &mut Descri
     // 2
     match frame_reader(parts, now).read(descriptor) {
         ReadResult::Closed => {
-            close(parts, now, descriptor);
+            close(now, &mut parts.sockets, &mut parts.lingering, descriptor);
             return false;
         }
         ReadResult::Invalid(reason) => end::break_off(parts, now, (token, descriptor), reason),
@@ -102,15 +103,15 @@ fn has_failed(sockets: &Sockets, descriptor: &Descriptor) -> bool {
 /// Closes the socket of a descriptor that the program has closed. As in Linux, messages that the
 /// program has not read end the association with ABORT, but notifications do not. If both were sent,
 /// the daemon does not know which were read.
-fn close(parts: &mut Parts, now: Time, descriptor: &Descriptor) {
+fn close(now: Time, sockets: &mut Sockets, lingering: &mut Lingering, descriptor: &Descriptor) {
     let socket = descriptor.socket();
-    let listens = parts.sockets.status(socket);
+    let listens = sockets.status(socket);
     let listens = listens.is_ok_and(|status| status.is_listening);
     if descriptor.has_lost_data() && !listens {
         // The socket exists as long as its descriptor, unless the daemon has broken it off.
-        let _ = parts.sockets.abort(now, socket);
-    } else if let Ok(Closed::Lingers(time)) = parts.sockets.close(now, socket) {
-        parts.lingering.insert(descriptor, time);
+        let _ = sockets.abort(now, socket);
+    } else if let Ok(Closed::Lingers(time)) = sockets.close(now, socket) {
+        lingering.insert(descriptor, time);
     }
 }
 
