@@ -264,7 +264,7 @@ impl Descriptors {
 mod tests {
     use std::time::Duration;
 
-    use carrick_proto::export::{ExportReader, Portable};
+    use carrick_proto::export::{ExportReader, Portable, VERSION};
 
     use super::*;
     use crate::descriptor::{PhaseEvent, pair};
@@ -275,7 +275,7 @@ mod tests {
         let mut all = Descriptors::new(ProgramEnds::new().unwrap());
         for token in tokens {
             let number = token.to_be_bytes();
-            let mut input = ExportReader::new(&number, Time::ZERO, None);
+            let mut input = ExportReader::new(VERSION, &number, Time::ZERO, None);
             let owner = Owner { uid: 7, process: 1 };
             let socket = SocketId::read(&mut input).unwrap();
             all.insert(

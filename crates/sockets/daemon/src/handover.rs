@@ -26,7 +26,7 @@ use bytes::Bytes;
 use carrick::Transport;
 use carrick::network::{InheritedKind, InheritedSocket};
 use carrick_ipc::{MAX_ATTACHED, Reply};
-use carrick_proto::export::{ExportReader, Format, Portable};
+use carrick_proto::export::{Format, Portable};
 use carrick_proto::{ImportError, Time, portable_struct};
 use carrick_sockets::AssocId;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
