@@ -8,7 +8,12 @@ use carrick_wire::{ChunkType, ErrorDetectionMethod, Parameter, ParameterType, Pa
 
 /// Set of extensions, offered or in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(default = "Extensions::recommended", deny_unknown_fields),
+    serde(rename_all(deserialize = "kebab-case"))
+)]
 pub struct Extensions {
     /// Partial reliability (RFC 3758). Offered: FORWARD-TSN, which works with DATA only. In force:
     /// FORWARD-TSN or I-FORWARD-TSN, see [`Self::and`].
@@ -57,6 +62,22 @@ impl Extensions {
         nr_sack: false,
         zero_checksum: false,
     };
+
+    /// Extensions without cost, of [`AssociationConfig::modern`](crate::AssociationConfig::modern).
+    pub(crate) const RECOMMENDED: Self = Self {
+        partial_reliability: true,
+        interleaved_partial_reliability: true,
+        nr_sack: true,
+        zero_checksum: true,
+        ecn: true,
+        reconfiguration: true,
+        ..Self::NONE
+    };
+
+    #[cfg(feature = "serde")]
+    fn recommended() -> Self {
+        Self::RECOMMENDED
+    }
 
     /// Returns the extensions in force if one side offers `self` and the other one `other`. With
     /// interleaving, partial reliability needs I-FORWARD-TSN on both sides, and FORWARD-TSN is ignored

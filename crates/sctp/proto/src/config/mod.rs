@@ -4,6 +4,8 @@
 //! the parameters of authentication (`auth`), the algorithms of congestion control (`cc`) and the rules of
 //! [`research`](crate::research). The parameters of an endpoint are in `endpoint::config`.
 
+#[cfg(feature = "serde")]
+mod duration;
 mod mtu;
 mod paths;
 mod security;
@@ -41,8 +43,17 @@ pub use streams::{Grants, StreamConfig, StreamScheduler};
 /// });
 /// assert_eq!(config.validate(), Ok(()));
 /// ```
+///
+/// With the feature `serde` it is read from configuration files: the names of the fields in kebab case, and times with
+/// their unit, such as `"250ms"`. What a file does not have is as recommended; keys of authentication,
+/// [`SecurityConfig::protection`] and [`Self::research`] are set by the program.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(default, deny_unknown_fields, rename_all = "kebab-case")
+)]
 pub struct AssociationConfig {
     /// Retransmission, SACK and set-up timers.
     pub timers: TimerConfig,
@@ -65,6 +76,7 @@ pub struct AssociationConfig {
     /// default, sends none.
     pub adaptation_layer: Option<u32>,
     /// Algorithms, and deviations from RFC 9260 for research.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub research: ResearchConfig,
 }
 
@@ -78,29 +90,42 @@ portable_struct! {
 /// Timers and counters of set-up, retransmission and acknowledgement (RFC 9260, section 16).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(default, deny_unknown_fields, rename_all = "kebab-case")
+)]
 pub struct TimerConfig {
     /// RTO.Initial: RTO before the first RTT measurement, more than zero. Default: 1 s.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
     pub rto_initial: Duration,
     /// RTO.Min, at most `rto_max`. Default: 1 s.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
     pub rto_min: Duration,
     /// RTO.Max, more than zero. Default: 60 s.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
     pub rto_max: Duration,
     /// SACK.Delay: longest delay of a SACK, at most 500 ms. Default: 200 ms.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
     pub sack_delay: Duration,
     /// Number of packets with DATA after which a SACK is sent without delay, at least 1. Default: 2.
     pub sack_frequency: u32,
     /// Valid.Cookie.Life: lifespan of State Cookies. Default: 60 s.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
     pub valid_cookie_life: Duration,
     /// Limit of the extension of the lifespan that a peer's Cookie Preservative parameter may request.
     /// Default: 60 s.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
     pub max_cookie_life_increment: Duration,
     /// Max.Init.Retransmits: retransmissions of INIT or COOKIE ECHO before set-up fails. Default: 8.
     pub max_init_retransmits: u32,
     /// Limit of the timeout of INIT and COOKIE ECHO when it is doubled, besides RTO.Max (`SCTP_INITMSG` of
     /// RFC 6458, section 8.1.3). Default: `None`.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::duration::optional"))]
     pub max_init_timeout: Option<Duration>,
     /// T5-shutdown-guard: longest duration of a shutdown. `None`, the default, means five times RTO.Max
     /// (RFC 9260, section 9.2).
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::duration::optional"))]
     pub shutdown_guard: Option<Duration>,
     /// RTOs without progress of the cumulative TSN before [`Event::NoProgress`](crate::Event::NoProgress) is emitted. `None`
     /// disables the event. Default: 20.
@@ -118,6 +143,11 @@ portable_struct! {
 /// Send and receive buffers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(default, deny_unknown_fields, rename_all = "kebab-case")
+)]
 pub struct BufferConfig {
     /// Receive buffer in bytes, 1500 to 4 GiB: payload and [`Self::message_overhead`] of received
     /// chunks. The free part is advertised to the peer (`a_rwnd`). Default: 1 MiB.
@@ -150,6 +180,11 @@ portable_struct! {
 /// Transmission of new data (RFC 9260, sections 6.1 and 7.2.1).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(default, deny_unknown_fields, rename_all = "kebab-case")
+)]
 pub struct TransmissionConfig {
     /// Max.Burst: limit of packets of new data sent per received SACK, at least 1. A SACK that covers n
     /// packets counts as n/2 SACKs. Default: 10; 4 in [`AssociationConfig::rfc9260`].
@@ -285,15 +320,7 @@ impl AssociationConfig {
             mtu: MtuConfig::default(),
             buffers: BufferConfig::default(),
             transmission: TransmissionConfig::default(),
-            extensions: Extensions {
-                partial_reliability: true,
-                interleaved_partial_reliability: true,
-                nr_sack: true,
-                zero_checksum: true,
-                ecn: true,
-                reconfiguration: true,
-                ..Extensions::NONE
-            },
+            extensions: Extensions::RECOMMENDED,
             research: ResearchConfig::default(),
             ..Self::rfc9260()
         }

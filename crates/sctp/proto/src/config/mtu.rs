@@ -10,6 +10,11 @@ pub(crate) const BASE_MTU: usize = 1200;
 /// Packet sizes, path MTU discovery and fragmentation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(default, deny_unknown_fields, rename_all = "kebab-case")
+)]
 pub struct MtuConfig {
     /// MTU of a new path in bytes, IP header included, 576 to 65535 (at least 1280 for IPv6). Default:
     /// 1500.
@@ -56,6 +61,11 @@ impl Default for MtuConfig {
 
 /// Parameters of path MTU discovery (RFC 8899 sections 5.1.1 and 5.1.2). Sizes are those of IP packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(default, deny_unknown_fields, rename_all = "kebab-case")
+)]
 pub struct PathMtuDiscovery {
     /// `BASE_PLPMTU` in bytes, 576 to 9000: what most paths take. On IPv6 it is at least 1280.
     pub base_mtu: usize,
@@ -64,9 +74,11 @@ pub struct PathMtuDiscovery {
     /// `MAX_PROBES`: number of consecutive lost probes after which a size counts as too large.
     pub max_probes: u32,
     /// `PROBE_TIMER`, at least a second; the path's RTO if that is longer.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
     pub probe_timer: Duration,
     /// `PMTU_RAISE_TIMER`: interval after which discovery searches for a larger size again, if data was
     /// sent since.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
     pub raise_timer: Duration,
 }
 

@@ -12,6 +12,11 @@ pub(crate) const MAX_DSCP: u8 = 63;
 /// Paths: failure detection, heartbeats and addresses.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(default, deny_unknown_fields, rename_all = "kebab-case")
+)]
 pub struct PathConfig {
     /// Limit of peer addresses, 1 to 255; further ones in INIT or INIT ACK are ignored. Default: 16.
     pub max_paths: usize,
@@ -35,6 +40,7 @@ pub struct PathConfig {
     /// Sends heartbeats on idle paths. Default: `true`.
     pub heartbeat: bool,
     /// HB.interval: added to the path's RTO with jitter between heartbeats. Default: 30 s.
+    #[cfg_attr(feature = "serde", serde(with = "crate::config::duration"))]
     pub hb_interval: Duration,
     /// HB.Max.Burst: heartbeats per RTO for path verification, at least 1. Default: 1.
     pub hb_max_burst: u32,

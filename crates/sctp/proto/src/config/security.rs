@@ -10,8 +10,14 @@ use crate::protection::ChunkProtectionOffer;
 /// Authentication and protection of packets.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(default, deny_unknown_fields, rename_all = "kebab-case")
+)]
 pub struct SecurityConfig {
     /// Authentication of chunks (RFC 4895): algorithms, chunk types and keys.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub authentication: AuthenticationConfig,
     /// Offers and accepts dynamic addresses without authentication. An attacker who guesses the
     /// verification tag can then redirect the association (RFC 5061, section 6). Default: `false`.
@@ -21,6 +27,7 @@ pub struct SecurityConfig {
     pub lower_layer: LowerLayer,
     /// Protection of chunks that is offered to peers (see [`protection`](crate::protection)). `None`, the default,
     /// offers none.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub protection: Option<Arc<dyn ChunkProtectionOffer>>,
 }
 
@@ -32,6 +39,11 @@ portable_struct! {
 
 /// Lower layer that carries SCTP packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum LowerLayer {
     /// IP or UDP: errors are found by the checksum of SCTP alone.
     #[default]

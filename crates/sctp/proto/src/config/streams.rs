@@ -3,6 +3,11 @@
 /// Streams, their scheduler, and reconfiguration by the peer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(default, deny_unknown_fields, rename_all = "kebab-case")
+)]
 pub struct StreamConfig {
     /// Outbound streams requested in the set-up, 1 to 65535. Default: 10.
     pub outbound_streams: u16,
@@ -42,6 +47,11 @@ impl Default for StreamConfig {
 
 /// Requests of the peer that are granted where the extension is negotiated (RFC 6525 section 6.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(default, deny_unknown_fields, rename_all = "kebab-case")
+)]
 pub struct Grants {
     /// Outgoing and Incoming SSN Reset Requests.
     pub reset_streams: bool,
@@ -68,6 +78,11 @@ impl Default for Grants {
 /// Without interleaving (I-DATA), a message that has begun is finished before another one begins,
 /// whatever the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum StreamScheduler {
     /// In the order in which the user sent them (section 3.1, `SCTP_SS_FCFS`).
     #[default]
