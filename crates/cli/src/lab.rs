@@ -42,8 +42,8 @@ struct AccuracyArguments {
     /// The link's one-way delay.
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = units::duration)]
     delay: Duration,
-    /// Duration of the delay measurement, and of the rate measurement that follows.
-    #[arg(short = 't', long, value_name = "TIME", default_value = "5s", value_parser = units::duration)]
+    /// Duration of the delay measurement, and of the rate measurement that follows; a number without a unit is in s.
+    #[arg(short = 't', long, value_name = "TIME", default_value = "5s", value_parser = units::seconds)]
     time: Duration,
     /// Fail if the delay or the rate of the link is wrong; stalls of the machine are no failure.
     #[arg(long)]

@@ -144,7 +144,7 @@ pub(crate) fn parsed<'de, D: Deserializer<'de>, T, E: fmt::Display>(
 
 /// Reads a time of a file.
 pub(crate) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    parsed(from, positive)
+    units::time_of_file(from, positive).map(Some)
 }
 
 fn preset_key<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Preset>, D::Error> {
@@ -152,7 +152,7 @@ fn preset_key<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Preset>, D::E
 }
 
 fn sack_key<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    parsed(from, sack_delay)
+    units::time_of_file(from, sack_delay).map(Some)
 }
 
 /// Smallest interval of probes for the path MTU, as in Linux.
@@ -177,7 +177,7 @@ fn probe_interval(text: &str) -> Result<ProbeInterval, String> {
 }
 
 fn probe_key<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ProbeInterval>, D::Error> {
-    parsed(from, probe_interval)
+    units::time_of_file(from, probe_interval).map(Some)
 }
 
 /// Returns the discovery of the path MTU with this interval of probes.
@@ -581,7 +581,20 @@ mod tests {
     #[test]
     fn keys_with_wrong_values_are_errors() {
         for (text, words) in [
-            ("rto-min = 100", "expected a string"),
+            ("rto-min = 100", "write \"100ms\" or \"100s\""),
+            ("rto-min = \"5\"", "a time needs its unit: write 5ms or 5s"),
+            ("rto-min = 2.5", "write \"2.5ms\" or \"2.5s\""),
+            (
+                "rto-min = true",
+                "expected a time in quotes with its unit, such as",
+            ),
+            ("rto-initial = \"5\"", "needs its unit"),
+            ("rto-max = \"5\"", "needs its unit"),
+            ("hb-interval = \"5\"", "needs its unit"),
+            ("sack-timeout = \"5\"", "needs its unit"),
+            ("valid-cookie-life = \"5\"", "needs its unit"),
+            ("plpmtud-probe-interval = \"5\"", "needs its unit"),
+            ("plpmtud-probe-interval = 5000", "write \"5000ms\""),
             ("sack-timeout = \"1s\"", "must not exceed 500ms"),
             ("pf-retrans = \"none\"", "off"),
             ("pf-retrans = true", "off"),

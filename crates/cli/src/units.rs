@@ -1,4 +1,4 @@
-//! Amounts and times on the command line: `64K`, `1.5GB`, `250ms`.
+//! Amounts and times on the command line and in files: `64K`, `1.5GB`, `250ms`.
 
 use std::time::Duration;
 
@@ -65,17 +65,77 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
     Ok(bits as u64)
 }
 
-/// Parses a time: a number of seconds, or one with `us`, `ms`, `s` or `m`.
+/// Parses a time with its unit, `us`, `ms`, `s` or `m`; 0 needs none.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let factor = match unit {
         "us" => 1e-6,
         "ms" => 1e-3,
-        "" | "s" => 1.0,
+        "s" => 1.0,
         "m" | "min" => 60.0,
-        _ => return Err("expected a time such as 10, 2.5s, 250ms or 5m".into()),
+        "" if decimal(number).is_ok_and(|number| number == 0.0) => 1.0,
+        "" if decimal(number).is_ok() => {
+            return Err(format!(
+                "a time needs its unit: write {number}ms or {number}s"
+            ));
+        }
+        _ => {
+            return Err(format!(
+                "expected a time with its unit (us, ms, s, m), {TIMES}"
+            ));
+        }
     };
     Duration::try_from_secs_f64(decimal(number)? * factor).map_err(|_| "too long".into())
+}
+
+/// Examples of times, for errors.
+const TIMES: &str = "such as 250ms, 2.5s or 5m";
+
+/// Parses a time for an option that documents its unit: a number is in s, as other tools have it.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    match split(text) {
+        (number, "") if !number.is_empty() => duration(&format!("{number}s")),
+        _ => duration(text),
+    }
+}
+
+/// Reads a time of a configuration file by a parser of options. A number, which has no unit, is an error that names
+/// two texts to write instead.
+pub(crate) fn time_of_file<'de, D: serde::Deserializer<'de>, T>(
+    deserializer: D,
+    parse: fn(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    deserializer.deserialize_any(TimeVisitor(parse))
+}
+
+struct TimeVisitor<T>(fn(&str) -> Result<T, String>);
+
+impl<T> serde::de::Visitor<'_> for TimeVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a time in quotes with its unit, such as \"250ms\" or \"2s\"")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        (self.0)(text).map_err(E::custom)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<T, E> {
+        Err(without_unit(&number.to_string()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<T, E> {
+        Err(without_unit(&number.to_string()))
+    }
+}
+
+/// Returns the error of a number that should be a time.
+fn without_unit<E: serde::de::Error>(number: &str) -> E {
+    let number = number.trim_start_matches('-');
+    E::custom(format!(
+        "a time is a text with its unit: write \"{number}ms\" or \"{number}s\""
+    ))
 }
 
 fn split(text: &str) -> (&str, &str) {
@@ -131,12 +191,17 @@ mod tests {
 
     #[test]
     fn times() {
-        assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(duration("1.5 s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(seconds("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(seconds("0.5"), duration("500ms"));
         for text in ["", "s", "1h", "-1", "99999999999999999999999999s"] {
             assert!(duration(text).is_err(), "{text}");
+            assert!(seconds(text).is_err(), "{text}");
         }
+        let refused = duration("5").unwrap_err();
+        assert_eq!(refused, "a time needs its unit: write 5ms or 5s");
     }
 
     #[test]

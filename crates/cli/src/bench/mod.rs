@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     /// Number of rounds.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Duration of a measurement.
+    /// Duration of a measurement; a number without a unit is in s.
     #[arg(short = 't', long, value_name = "TIME", value_parser = time, default_value = "3s")]
     time: Duration,
     /// Directory of the programs of other stacks [default: `peers` beside the executable's directory].
@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    match units::duration(text)? {
+    match units::seconds(text)? {
         time if time < Duration::from_millis(1) => Err("must be at least 1 ms".into()),
         // Servers print a line a second, which waits in a pipe.
         time if time > Duration::from_secs(30) => Err("must be at most 30 s".into()),

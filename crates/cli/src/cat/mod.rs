@@ -69,8 +69,8 @@ pub(crate) struct Arguments {
     /// Discard received messages.
     #[arg(long)]
     send_only: bool,
-    /// Continue to receive for this long after the end of the input.
-    #[arg(short = 'q', long, value_name = "TIME", value_parser = units::duration, conflicts_with = "recv_only")]
+    /// Continue to receive for this long after the end of the input; a number without a unit is in s.
+    #[arg(short = 'q', long, value_name = "TIME", value_parser = units::seconds, conflicts_with = "recv_only")]
     quit_after: Option<Duration>,
     /// Report the state of the association and of its paths on standard error; with --json, as JSON objects.
     #[arg(short, long)]

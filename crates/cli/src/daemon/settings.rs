@@ -156,8 +156,7 @@ struct LingerTime(Duration);
 
 impl<'de> Deserialize<'de> for LingerTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        units::duration(&text).map(Self).map_err(D::Error::custom)
+        units::time_of_file(deserializer, units::duration).map(Self)
     }
 }
 
@@ -308,7 +307,7 @@ mod tests {
             ),
             (
                 "[defaults]\nrto-min = 1000\n",
-                "line 2, rto-min: invalid type",
+                "line 2, rto-min: a time is a text with its unit: write \"1000ms\"",
             ),
             (
                 "[defaults]\nrto-mni = \"1s\"\n",

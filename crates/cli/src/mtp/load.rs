@@ -56,8 +56,8 @@ pub(super) struct Arguments {
     /// Octets of user data of a message, at least 24.
     #[arg(long, value_name = "OCTETS", default_value_t = 100, value_parser = clap::value_parser!(u16).range(HEADER as i64..=4096))]
     size: u16,
-    /// Duration.
-    #[arg(long, short = 't', value_name = "TIME", default_value = "10s", value_parser = units::duration)]
+    /// Duration; a number without a unit is in s.
+    #[arg(long, short = 't', value_name = "TIME", default_value = "10s", value_parser = units::seconds)]
     time: Duration,
     /// End after this number of messages.
     #[arg(long, value_name = "N")]

@@ -21,8 +21,9 @@ pub(super) struct Arguments {
     /// SCTP port of the server.
     #[arg(short, long, value_name = "N", default_value_t = super::DEFAULT_PORT)]
     port: u16,
-    /// Duration of the transfer.
-    #[arg(short = 't', long, value_name = "TIME", value_parser = units::duration, default_value = "10")]
+    /// Duration of the transfer; a number without a unit is in s.
+    #[arg(short = 't', long, visible_alias = "time", value_name = "TIME", value_parser = units::seconds,
+          default_value = "10s")]
     seconds: Duration,
     /// Number of bytes to send in each direction, instead of a duration.
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = units::bytes, conflicts_with = "seconds")]

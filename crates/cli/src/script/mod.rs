@@ -19,6 +19,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::parameters::preset;
 use crate::progress::bar;
+use crate::units;
 use peer::Peer;
 
 /// Ending of the names of scripts in directories.
@@ -67,7 +68,7 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "peer", conflicts_with = "udp")]
     raw: bool,
     /// Deviation of times that is accepted from that stack.
-    #[arg(long, value_name = "TIME", requires = "peer", default_value = "50ms", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", requires = "peer", default_value = "50ms", value_parser = units::duration)]
     tolerance: Duration,
 }
 

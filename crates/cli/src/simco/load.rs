@@ -10,9 +10,14 @@ use clap::Args;
 use serde::Serialize;
 
 use super::connect::ConnectArguments;
-use super::plan::{positive, rate};
+use super::plan::{above_zero, positive, rate};
 use crate::failure::Failure;
 use crate::{runtime, units};
+
+/// Parses a time above 0; a number without a unit is in s.
+fn positive_seconds(text: &str) -> Result<Duration, String> {
+    units::seconds(text).and_then(above_zero)
+}
 
 /// Put the load of many calls on a middlebox and measure its response times.
 ///
@@ -48,8 +53,8 @@ pub(crate) struct Arguments {
     /// Time between the preload and the measurement.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     warm_up: Duration,
-    /// Duration of the measurement.
-    #[arg(long, short = 't', value_name = "TIME", default_value = "10s", value_parser = positive)]
+    /// Duration of the measurement; a number without a unit is in s.
+    #[arg(long, short = 't', value_name = "TIME", default_value = "10s", value_parser = positive_seconds)]
     time: Duration,
     /// Random seed.
     #[arg(long, default_value_t = 1)]

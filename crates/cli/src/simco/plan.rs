@@ -107,7 +107,11 @@ fn plan(arguments: &Arguments) -> TransactionPlan {
 const MAX_SHOWN: u32 = 64;
 
 pub(super) fn positive(text: &str) -> Result<Duration, String> {
-    match units::duration(text)? {
+    units::duration(text).and_then(above_zero)
+}
+
+pub(super) fn above_zero(duration: Duration) -> Result<Duration, String> {
+    match duration {
         Duration::ZERO => Err("must be longer than 0".into()),
         duration => Ok(duration),
     }

@@ -337,9 +337,9 @@ fn wrong_command_lines_are_refused() {
         "--udp-port",
         "0",
         "--rto-min",
-        "9",
+        "9s",
         "--rto-max",
-        "1",
+        "1s",
     ]);
     crossed.assert_failed(2, "--rto-min of 9s exceeds --rto-max, which is 1s");
     let elsewhere = run(&["perf", "server", "--bind", "192.0.2.1", "--udp-port", "0"]);

@@ -53,7 +53,7 @@ enum Verb {
         address: SocketAddr,
         #[arg(value_parser = units::length)]
         size: usize,
-        #[arg(value_parser = units::duration)]
+        #[arg(value_parser = units::seconds)]
         time: Duration,
         /// Congestion control of TCP.
         #[arg(long)]
@@ -70,12 +70,12 @@ enum Verb {
     Memory {
         #[arg(value_parser = units::length)]
         size: usize,
-        #[arg(value_parser = units::duration)]
+        #[arg(value_parser = units::seconds)]
         time: Duration,
     },
     /// Set associations up and abort them, in memory.
     SetUps {
-        #[arg(value_parser = units::duration)]
+        #[arg(value_parser = units::seconds)]
         time: Duration,
     },
     /// Measure the memory of idle associations.
@@ -85,7 +85,7 @@ enum Verb {
         #[arg(value_parser = curve)]
         curve: Curve,
         value: usize,
-        #[arg(value_parser = units::duration)]
+        #[arg(value_parser = units::seconds)]
         time: Duration,
     },
 }
