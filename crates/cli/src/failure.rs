@@ -3,6 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
+
 use carrick_lab::LabError;
 
 /// Exit code of a program that SIGINT ended, as in shells.
@@ -68,13 +70,118 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Option<Failure> {
         words.join(" ")
     };
     let line = words(&mut text.lines().take_while(|line| !line.trim().is_empty()));
-    let line = line.strip_prefix("error: ").unwrap_or(&line);
-    let mut tips = text.lines().filter_map(|l| l.trim().strip_prefix("tip: "));
-    let tip = tips.next().map(|tip| format!(": {tip}"));
+    let line = in_plain_words(line.strip_prefix("error: ").unwrap_or(&line));
+    let tip = if error.kind() == ErrorKind::UnknownArgument {
+        unknown_option_tip(error)
+    } else {
+        let mut tips = text.lines().filter_map(|l| l.trim().strip_prefix("tip: "));
+        tips.next().map(str::to_owned)
+    };
+    let tip = tip.map(|tip| format!(": {tip}"));
     Some(Failure::Usage(format!(
         "{line}{}; see --help",
         tip.unwrap_or_default()
     )))
+}
+
+/// Errors of Rust's parsers, and what they expect.
+const PARSERS: [(&str, &str); 9] = [
+    ("invalid digit found in string", "expected a whole number"),
+    (
+        "cannot parse integer from empty string",
+        "expected a whole number",
+    ),
+    (
+        "number too large to fit in target type",
+        "the number is too large",
+    ),
+    (
+        "number too small to fit in target type",
+        "the number is too small",
+    ),
+    ("invalid float literal", "expected a number such as 2.5"),
+    (
+        "cannot parse float from empty string",
+        "expected a number such as 2.5",
+    ),
+    (
+        "invalid socket address syntax",
+        "expected ADDRESS:PORT, such as 192.0.2.1:9143 or [2001:db8::1]:9143",
+    ),
+    (
+        "invalid IPv4 address syntax",
+        "expected an IPv4 address such as 192.0.2.1",
+    ),
+    (
+        "invalid IP address syntax",
+        "expected an IP address such as 192.0.2.1 or 2001:db8::1",
+    ),
+];
+
+fn in_plain_words(line: &str) -> String {
+    let replaced = PARSERS.iter().find(|(error, _)| line.contains(error));
+    replaced.map_or_else(
+        || line.to_owned(),
+        |(error, words)| line.replace(error, words),
+    )
+}
+
+/// Options of iperf3 whose names `carrick perf` does not have, and what it has instead.
+const IPERF3: [(&[&str], &str); 8] = [
+    (&["--client", "-c"], "carrick perf client PEER"),
+    (&["--server", "-s"], "carrick perf server"),
+    (&["--length", "-l", "--len"], "--size"),
+    (&["--parallel", "--nstreams"], "--streams"),
+    (&["--window", "-w"], "--receive-buffer and --send-buffer"),
+    (&["--nodelay", "-N"], "--no-delay"),
+    (&["--set-mss", "-M"], "--mtu"),
+    (&["--json-stream", "-J"], "--json"),
+];
+
+/// Returns what the user may have meant by an unknown option; `None` if no option has a similar name.
+fn unknown_option_tip(error: &clap::Error) -> Option<String> {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let given = context(ContextKind::InvalidArg)?;
+    let given = given.split('=').next().unwrap_or(given);
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+    if usage.is_some_and(|usage| usage.contains("carrick perf "))
+        && let Some((_, own)) = IPERF3.iter().find(|(names, _)| names.contains(&given))
+    {
+        return Some(format!("this is an option of iperf3; here it is {own}"));
+    }
+    let similar = context(ContextKind::SuggestedArg)?;
+    let similar = similar.split([' ', '=']).next().unwrap_or(similar);
+    is_similar(given, similar).then(|| format!("a similar option is '{similar}'"))
+}
+
+/// Returns whether a name is another one with few errors of typing: one in three letters, or with more or fewer words.
+fn is_similar(given: &str, name: &str) -> bool {
+    let [given, name] = [given, name].map(|text| text.trim_start_matches('-'));
+    let is_part = given.len() >= 3 && name.starts_with(given);
+    is_part || distance(given, name) <= (given.len() / 3).max(1)
+}
+
+/// Returns the number of letters to insert, delete, replace or exchange with their neighbour between two words.
+fn distance(one: &str, other: &str) -> usize {
+    let [one, other] = [one, other].map(str::as_bytes);
+    let mut rows: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
+    for (i, a) in one.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in other.iter().enumerate() {
+            let mut least = (rows[i][j] + usize::from(a != b))
+                .min(rows[i][j + 1] + 1)
+                .min(row[j] + 1);
+            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[one.len()][other.len()]
 }
 
 impl From<LabError> for Failure {
@@ -101,7 +208,166 @@ impl From<io::Error> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use clap::{CommandFactory, Parser};
+
     use super::*;
+
+    /// Returns the error of a command line in one line.
+    fn usage_error(words: &[&str]) -> String {
+        let parsed = crate::Cli::command().try_get_matches_from(words);
+        let error = parsed.unwrap_err();
+        match of_command_line(&error) {
+            Some(Failure::Usage(line)) => line,
+            other => panic!("{words:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn unknown_options_get_a_near_name_or_none() {
+        for (words, tip) in [
+            (
+                vec!["perf", "client", "a", "--secnods", "3"],
+                "a similar option is '--seconds'",
+            ),
+            (
+                vec!["perf", "client", "a", "--udpport=3"],
+                "a similar option is '--udp-port'",
+            ),
+            (
+                vec!["perf", "client", "a", "--length", "3"],
+                "here it is --size",
+            ),
+            (vec!["perf", "client", "a", "-J"], "here it is --json"),
+            (vec!["perf", "-s"], "here it is carrick perf server"),
+            (
+                vec!["cat", "--length", "3"],
+                "unexpected argument '--length' found; see",
+            ),
+            (
+                vec!["perf", "client", "a", "--omit", "3"],
+                "unexpected argument '--omit' found; see",
+            ),
+            (
+                vec!["perf", "client", "a", "--timing"],
+                "unexpected argument '--timing' found; see",
+            ),
+        ] {
+            let line = usage_error(&[&["carrick"], &words[..]].concat());
+            assert!(line.contains(tip), "{line}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn unknown_options_before_a_program_are_refused() {
+        let line = usage_error(&["carrick", "run", "--demon", "/run/a", "iperf3"]);
+        assert!(
+            line.starts_with("unexpected argument '--demon' found: a similar option is '--daemon'"),
+            "{line}"
+        );
+        let line = usage_error(&["carrick", "run", "--foo", "iperf3"]);
+        assert!(
+            line.starts_with("unexpected argument '--foo' found; see"),
+            "{line}"
+        );
+        let line = usage_error(&[
+            "carrick", "lab", "shell", "a.toml", "--wiat", "a", "--", "true",
+        ]);
+        assert!(
+            line.starts_with("unexpected argument '--wiat' found"),
+            "{line}"
+        );
+        for words in [
+            &["iperf3", "--foo", "-s"][..],
+            &["--", "--foo", "-s"],
+            &["--seccomp", "--", "iperf3", "--", "-s"],
+        ] {
+            let line = [&["carrick", "run"], words].concat();
+            let parsed = crate::Cli::try_parse_from(&line);
+            let Ok(crate::Command::Run(arguments)) = parsed.map(|cli| cli.command) else {
+                panic!("{words:?}");
+            };
+            let program = words
+                .iter()
+                .skip_while(|word| ["--seccomp", "--"].contains(word));
+            assert_eq!(
+                arguments.program,
+                program.copied().collect::<Vec<_>>(),
+                "{words:?}"
+            );
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn errors_of_options_have_no_words_of_rust() {
+        for (words, expected) in [
+            (
+                vec!["daemon", "--metrics", "127.0.0.1"],
+                "expected ADDRESS:PORT",
+            ),
+            (vec!["daemon", "--udp-port", "x"], "expected a whole number"),
+            (
+                vec!["daemon", "--udp-port", "70000"],
+                "70000 is not in 0..=65535",
+            ),
+            (
+                vec!["daemon", "--path-max-retrans", "-1"],
+                "unexpected argument '-1'",
+            ),
+            (
+                vec!["daemon", "--path-max-retrans", "99999999999"],
+                "is not in",
+            ),
+            (
+                vec!["daemon", "--linger", "5"],
+                "a time needs its unit: write 5ms or 5s",
+            ),
+            (
+                vec!["daemon", "--rto-min", "5"],
+                "a time needs its unit: write 5ms or 5s",
+            ),
+            (
+                vec!["daemon", "--rto-min", "5h"],
+                "expected a time with its unit",
+            ),
+            (
+                vec!["daemon", "--plpmtud-probe-interval", "5"],
+                "a time needs its unit",
+            ),
+            (
+                vec!["cat", "--connect-timeout", "5"],
+                "a time needs its unit",
+            ),
+            (
+                vec!["script", "--tolerance", "5", "--peer", "127.0.0.1:1", "a"],
+                "a time needs its unit",
+            ),
+        ] {
+            let line = usage_error(&[&["carrick"], &words[..]].concat());
+            assert!(line.contains(expected), "{line}");
+        }
+        for words in [
+            ["perf", "client", "a", "-t", "5"],
+            ["perf", "client", "a", "--time", "5"],
+        ] {
+            assert!(crate::Cli::try_parse_from([&["carrick"], &words[..]].concat()).is_ok());
+        }
+    }
+
+    #[test]
+    fn distances_count_errors_of_typing() {
+        for (one, other, expected) in [
+            ("time", "time", 0),
+            ("tiem", "time", 1),
+            ("", "abc", 3),
+            ("udpport", "udp-port", 1),
+            ("time", "sack-timeout", 8),
+        ] {
+            assert_eq!(distance(one, other), expected, "{one} {other}");
+            assert_eq!(distance(other, one), expected, "{one} {other}");
+        }
+    }
 
     #[test]
     fn an_unknown_name_is_a_usage_error() {

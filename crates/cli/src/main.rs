@@ -15,6 +15,8 @@ mod event_reports;
 #[cfg(target_os = "linux")]
 mod executable;
 mod failure;
+#[cfg(target_os = "linux")]
+mod given_options;
 mod help;
 #[cfg(target_os = "linux")]
 mod lab;

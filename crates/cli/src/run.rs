@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use crate::daemon::{NetworkArguments, not_started};
 use crate::executable::{self, Linkage};
 use crate::failure::Failure;
+use crate::given_options::GivenOptions;
 use crate::log::warn;
 use crate::parameters::Parameters;
 use crate::{runtime, sctp_library};
@@ -46,11 +47,14 @@ const LINGER: Duration = Duration::from_secs(5);
 /// programs get them by a preload library, and libsctp.so.1 where it is not installed; this command
 /// supervises statically linked ones by seccomp, until their descendants have ended as well. If no daemon answers,
 /// it serves the program itself, until the program has ended and its messages are delivered, or for 5 more
-/// seconds; options of the network and of the protocol apply then. If UDP port 9899 is in use, as by another
+/// seconds. Options of the network, of the protocol and of the event log are for that case, and an error where a
+/// daemon answers, which has its own configuration. If UDP port 9899 is in use, as by another
 /// `carrick run`, the program has another one, and reaches peers at 9899. Exit code: that of the program, or 128 and the number of the signal that ended it; 1: the
 /// program could not be run; 2: invalid command line.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    given: GivenOptions,
     /// Path of the daemon's control socket [default: that of `carrick daemon`, if one answers there].
     #[arg(long, alias = "socket", value_name = "PATH")]
     daemon: Option<PathBuf>,
@@ -67,13 +71,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     parameters: Parameters,
     /// Program and its arguments.
-    #[arg(
-        value_name = "PROGRAM",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
-    program: Vec<OsString>,
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+    pub(crate) program: Vec<OsString>,
 }
 
 /// Mechanism by which the program gets Carrick's sockets.
@@ -84,9 +83,12 @@ enum Mechanism {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mechanism = mechanism(arguments)?;
     let daemon = arguments.daemon.clone().unwrap_or_else(default_socket);
     let is_served = answers(&daemon);
+    if arguments.daemon.is_some() || is_served {
+        refuse_options_of_a_daemon(arguments, &daemon)?;
+    }
+    let mechanism = mechanism(arguments)?;
     if is_served
         && !arguments.end_with_daemon
         && let Mechanism::Preload(_) = mechanism
@@ -126,6 +128,35 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         status.code().or(signal).unwrap_or(1)
     });
     std::process::exit(code);
+}
+
+/// Refuses options that only concern a daemon that this command starts itself, where another one serves the program.
+fn refuse_options_of_a_daemon(arguments: &Arguments, daemon: &Path) -> Result<(), Failure> {
+    let network = arguments.given.of::<NetworkArguments>();
+    let parameters = arguments.given.of::<Parameters>();
+    let is_network = !network.is_empty();
+    let Some(option) = network.into_iter().chain(parameters).next() else {
+        return Ok(());
+    };
+    let key = match option.as_str() {
+        "--event-log-chunks" => "option --event-log-chunks of that daemon".into(),
+        "--event-log" => "its key event-log".into(),
+        "--bind" => "its key network.addresses".into(),
+        "--raw" | "--and-raw" => "its key network.transport".into(),
+        own if is_network => format!("its key network.{}", own.trim_start_matches('-')),
+        "--sack-delay" => "its key defaults.sack-timeout".into(),
+        own => format!("its key defaults.{}", own.trim_start_matches('-')),
+    };
+    let without = if arguments.daemon.is_some() {
+        "leave out --daemon"
+    } else {
+        "set CARRICK_DAEMON to a path where no daemon answers"
+    };
+    Err(Failure::Usage(format!(
+        "{option} has no effect with the daemon on {}, which serves the program with its own configuration: set it in \
+         the file of carrick daemon --config ({key}), or {without} for a daemon of this program alone",
+        daemon.display()
+    )))
 }
 
 fn mechanism(arguments: &Arguments) -> Result<Mechanism, Failure> {

@@ -433,6 +433,39 @@ fn the_exit_code_is_that_of_the_program() {
 }
 
 #[test]
+fn options_of_another_daemon_are_refused() {
+    build_library();
+    let served = Served::start("refused");
+    for (options, words) in [
+        (&["--event-log", "a.jsonl"][..], "--event-log has no effect"),
+        (&["--preset", "signaling"], "(its key defaults.preset)"),
+        (
+            &["--sack-timeout", "100ms"],
+            "(its key defaults.sack-timeout)",
+        ),
+        (&["--ecn-enable=false"], "(its key defaults.ecn-enable)"),
+        (
+            &["--peer-udp-port", "9900"],
+            "(its key network.peer-udp-port)",
+        ),
+        (&["--raw"], "(its key network.transport)"),
+        (&["--foo"], "unexpected argument '--foo' found"),
+    ] {
+        let run = ["run", "--daemon", &served.socket];
+        let finished = crate::support::run(&[&run[..], options, &["true"]].concat());
+        finished.assert_failed(2, words);
+        let environment = [("CARRICK_DAEMON", served.socket.as_str())];
+        let line = [&["run"], options, &["--", "true"]].concat();
+        let program = env!("CARGO_BIN_EXE_carrick");
+        let mut running =
+            crate::support::start_in(std::process::Stdio::piped(), &environment, program, &line);
+        running.close_input();
+        running.finish().assert_failed(2, words);
+    }
+    served.end();
+}
+
+#[test]
 fn without_a_daemon_the_reason_is_reported() {
     build_library();
     let finished = crate::support::run(&["run", "--daemon", "/nonexistent/socket", "--", "true"]);
