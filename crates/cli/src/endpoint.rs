@@ -304,7 +304,7 @@ pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
     match address.parse() {
         Ok(address) if scope.is_some() || is_link_local(address) => Err(LINK_LOCAL.into()),
         Ok(address) => Ok(address),
-        Err(_) => Err("give an IPv4 or IPv6 address".into()),
+        Err(_) => Err("expected an IPv4 or IPv6 address such as 192.0.2.1 or 2001:db8::1".into()),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each daemon owns the names of its metrics, in a [`prometheus_client::registry::Registry`] that it fills for
 //! each request; [`serve_metrics`] serves the text. [`LogLimits`] bounds the log lines that others can cause,
-//! and [`located_error`] describes errors of their configuration files.
+//! and [`ConfigText`] locates errors of their configuration files.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -11,6 +11,6 @@ mod http;
 mod log_limits;
 
 pub use accept::AcceptFailures;
-pub use config_errors::located_error;
+pub use config_errors::{ConfigText, LocatedError};
 pub use http::{encode_metrics, serve_metrics};
 pub use log_limits::{LineRate, LogLimits, SuppressedLines};

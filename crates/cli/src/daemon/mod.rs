@@ -384,7 +384,7 @@ mod tests {
 
     fn config(options: &[&str], file: &str) -> Config {
         let cli = Cli::parse_from([&["daemon"], options].concat());
-        let config = cli.arguments.config(&Settings::parse(file).unwrap());
+        let config = cli.arguments.config(&Settings::parse("f", file).unwrap());
         config.unwrap_or_else(|failure| panic!("{failure:?}"))
     }
 

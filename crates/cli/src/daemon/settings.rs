@@ -1,5 +1,6 @@
 //! Configuration file of the daemon: TOML with known keys only. Errors name the line and its key.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::ops::RangeInclusive;
@@ -7,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use carrick_daemon::{Config, ReservedPorts, SocketsConfig};
-use carrick_metrics::located_error;
+use carrick_metrics::{ConfigText, LocatedError};
 use nix::unistd::User;
-use serde::{Deserialize, Deserializer, de::Error};
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::endpoint::address;
 use crate::failure::Failure;
@@ -166,8 +168,22 @@ struct LocalAddress(IpAddr);
 
 impl<'de> Deserialize<'de> for LocalAddress {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        address(&text).map(Self).map_err(D::Error::custom)
+        deserializer.deserialize_str(AddressVisitor)
+    }
+}
+
+/// Reads an address. Its error has the line of the address, also in a list of several lines.
+struct AddressVisitor;
+
+impl Visitor<'_> for AddressVisitor {
+    type Value = LocalAddress;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IP address")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<LocalAddress, E> {
+        address(text).map(LocalAddress).map_err(E::custom)
     }
 }
 
@@ -180,25 +196,27 @@ impl Settings {
         let text = std::fs::read_to_string(path);
         let text =
             text.map_err(|error| Failure::Run(format!("cannot read {}: {error}", path.display())))?;
-        Self::parse(&text).map_err(|why| Failure::Run(format!("{}: {why}", path.display())))
+        let parsed = Self::parse(&path.display().to_string(), &text);
+        parsed.map_err(|error| Failure::Run(error.to_string()))
     }
 
-    /// Parses the content of a file. The error names the line and the key.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let settings: Self = toml::from_str(text)
-            .map_err(|error| located_error(text, error.span(), error.message()))?;
+    /// Parses the text of the file of this path.
+    pub(super) fn parse(path: &str, text: &str) -> Result<Self, LocatedError> {
+        let config = ConfigText::new(path, text);
+        let settings: Self = config.parse()?;
         let network = &settings.network;
         let has_port = network.udp_port.or(network.peer_udp_port).is_some();
         if network.transport == TransportSetting::Raw && has_port {
-            return Err(
-                "network.udp-port, network.peer-udp-port: transport \"raw\" has no UDP port; use \"both\", or \
-                 remove the port"
-                    .into(),
-            );
+            let key = match network.udp_port {
+                Some(_) => "network.udp-port",
+                None => "network.peer-udp-port",
+            };
+            let reason = "transport \"raw\" has no UDP port; use \"both\", or remove the port";
+            return Err(config.of_key(key, reason));
         }
         let mut association = SocketsConfig::for_programs(settings.defaults.base());
         settings.defaults.apply(&mut association);
-        validate(&association, ParameterPlace::File).map_err(|why| located(text, &why))?;
+        validate(&association, ParameterPlace::File).map_err(|why| located(&config, text, &why))?;
         Ok(settings)
     }
 
@@ -257,96 +275,182 @@ impl LimitSettings {
     }
 }
 
-/// Returns an error of `[defaults]` with the line of the first key in it that the file has.
-fn located(text: &str, why: &str) -> String {
-    let lines = (1..).zip(text.lines());
-    let section = lines
-        .skip_while(|(_, line)| line.trim() != "[defaults]")
+/// Returns an error of `[defaults]` with the line of the first key that it names and the file has.
+fn located(config: &ConfigText<'_>, text: &str, why: &str) -> LocatedError {
+    let section = text
+        .lines()
+        .skip_while(|line| line.trim() != "[defaults]")
         .skip(1)
-        .take_while(|(_, line)| !line.trim_start().starts_with('['));
-    let keys: Vec<(usize, &str)> = section
-        .filter_map(|(number, line)| Some((number, line.split_once('=')?.0.trim())))
+        .take_while(|line| !line.trim_start().starts_with('['));
+    let keys: Vec<&str> = section
+        .filter_map(|line| Some(line.split_once('=')?.0.trim()))
         .collect();
     let mut words = why.split(|c: char| c != '-' && !c.is_ascii_alphanumeric());
-    let named = words.find_map(|word| keys.iter().find(|(_, key)| *key == word));
-    match named {
-        Some((number, key)) => format!("line {number}, {key}: {why}"),
-        None => format!("[defaults]: {why}"),
-    }
+    let named = words.find(|word| keys.contains(word));
+    let path = named.map_or_else(|| "defaults".into(), |key| format!("defaults.{key}"));
+    config.of_key(&path, why)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Changes of a file, or files, that are wrong, and the beginnings of their errors.
+    const WRONG: &[(&str, &str)] = &[
+        (
+            "soket = \"/run/a\"\n",
+            "f, line 1: soket: unknown key; expected one of socket, metrics, ",
+        ),
+        (
+            "metrics = \"127.0.0.1\"\n",
+            "f, line 1: metrics: \"127.0.0.1\" is invalid; expected an address with its port",
+        ),
+        (
+            "[network]\n\nudp-port = \"x\"\n",
+            "f, line 3: udp-port: \"x\" is invalid; expected a whole number from 0 to 65535",
+        ),
+        (
+            "[network]\nudp-prt = 1\n",
+            "f, line 2: udp-prt: unknown key",
+        ),
+        ("[netwrk]\n", "f, line 1: [netwrk]: unknown key"),
+        (
+            "linger = \"soon\"\n",
+            "f, line 1: linger: \"soon\" is invalid; expected a time with its unit",
+        ),
+        (
+            "linger = 5\n",
+            "f, line 1: linger: 5 is invalid; a time is a text with its unit: write \"5ms\" or \"5s\"",
+        ),
+        (
+            "linger = \"5\"\n",
+            "f, line 1: linger: \"5\" is invalid; a time needs its unit: write 5ms or 5s",
+        ),
+        (
+            "[network]\naddresses = [\"fe80::1\"]\n",
+            "f, line 2: addresses: \"fe80::1\" is invalid; link-local",
+        ),
+        (
+            "[limits]\nclients = 0\n",
+            "f, line 2: clients: 0 is invalid; expected a whole number, at least 1",
+        ),
+        (
+            "[defaults]\nauth-enable = 1\n",
+            "f, line 2: auth-enable: 1 is invalid; expected true or false",
+        ),
+        (
+            "[defaults]\nrto-min = 1000\n",
+            "f, line 2: rto-min: 1000 is invalid; a time is a text with its unit: write \"1000ms\"",
+        ),
+        (
+            "[defaults]\nrto-mni = \"1s\"\n",
+            "f, line 2: rto-mni: unknown key",
+        ),
+        (
+            "[defaults]\npreset = \"fast\"\n",
+            "f, line 2: preset: \"fast\" is invalid; expected recommended, signaling or rfc9260",
+        ),
+        (
+            "[defaults]\npf-retrans = \"none\"\n",
+            "f, line 2: pf-retrans: \"none\" is invalid; expected a number of retransmissions, or",
+        ),
+        (
+            "# A limit.\n[defaults]\n\nrto-max = \"500ms\"\n",
+            "f, line 4: rto-max: rto-min of 1s exceeds rto-max, which is 500ms",
+        ),
+        (
+            "[defaults]\naddip-enable = true\n",
+            "f, line 2: addip-enable: addip-enable needs auth-enable",
+        ),
+        (
+            "[[ports]]\nuser = \"no such user\"\nports = \"1\"\n",
+            "f, line 2: user: this host has no user \"no such user\"",
+        ),
+        (
+            "[[ports]]\nuser = \"7\"\nports = \"3870-3868\"\n",
+            "f, line 3: ports: \"3870-3868\" are no ports",
+        ),
+        (
+            "\n[[ports]]\nuser = \"7\"\n",
+            "f, line 2: [[ports]]: key ports is missing",
+        ),
+        (
+            "log = \"xml\"\n",
+            "f, line 1: log: \"xml\" is invalid; expected \"text\" or \"json\"",
+        ),
+        (
+            "[network]\ntransport = \"raw\"\nudp-port = 1\n",
+            "f, line 3: udp-port: transport \"raw\" has no UDP port",
+        ),
+    ];
+
     #[test]
-    fn errors_name_line_and_key() {
-        for (text, expected) in [
-            (
-                "soket = \"/run/a\"\n",
-                "line 1, soket: unknown field `soket`",
-            ),
-            (
-                "[network]\n\nudp-port = \"x\"\n",
-                "line 3, udp-port: invalid type",
-            ),
-            (
-                "[network]\nudp-prt = 1\n",
-                "line 2, udp-prt: unknown field `udp-prt`",
-            ),
-            ("[netwrk]\n", "line 1, [netwrk]: unknown field `netwrk`"),
-            ("linger = \"soon\"\n", "line 1, linger: "),
-            (
-                "[network]\naddresses = [\"fe80::1\"]\n",
-                "line 2, addresses: link-local",
-            ),
-            ("[limits]\nclients = 0\n", "line 2, clients: "),
-            (
-                "[defaults]\nauth-enable = 1\n",
-                "line 2, auth-enable: invalid type",
-            ),
-            (
-                "[defaults]\nrto-min = 1000\n",
-                "line 2, rto-min: a time is a text with its unit: write \"1000ms\"",
-            ),
-            (
-                "[defaults]\nrto-mni = \"1s\"\n",
-                "line 2, rto-mni: unknown field `rto-mni`",
-            ),
-            (
-                "[defaults]\npreset = \"fast\"\n",
-                "line 2, preset: expected recommended, signaling or rfc9260",
-            ),
-            (
-                "[defaults]\npf-retrans = \"none\"\n",
-                "line 2, pf-retrans: expected a number of retransmissions, or",
-            ),
-            (
-                "# A limit.\n[defaults]\n\nrto-max = \"500ms\"\n",
-                "line 4, rto-max: rto-min of 1s exceeds rto-max, which is 500ms",
-            ),
-            (
-                "[defaults]\naddip-enable = true\n",
-                "line 2, addip-enable: addip-enable needs auth-enable",
-            ),
-            (
-                "[[ports]]\nuser = \"no such user\"\nports = \"1\"\n",
-                "line 2, user: this host has no user",
-            ),
-            (
-                "[[ports]]\nuser = \"7\"\nports = \"3870-3868\"\n",
-                "line 3, ports: \"3870-3868\" are no ports",
-            ),
-            ("log = \"xml\"\n", "line 1, log: unknown variant `xml`"),
-            (
-                "[network]\ntransport = \"raw\"\nudp-port = 1\n",
-                "network.udp-port",
-            ),
-        ] {
-            let error = Settings::parse(text).unwrap_err();
+    fn errors_name_line_key_and_value() {
+        for (text, expected) in WRONG {
+            let error = Settings::parse("f", text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
             assert!(!error.contains('\n'), "{error}");
         }
+    }
+
+    /// Each key of the example with values of other types.
+    #[test]
+    fn no_error_has_words_of_the_parser() {
+        let values = [
+            "[[1]]",
+            "{ x = 1 }",
+            "-1",
+            "1.5",
+            "true",
+            "\"no such\"",
+            "99999999999999999999",
+        ];
+        let words = [
+            "u8",
+            "u16",
+            "u32",
+            "usize",
+            "enum",
+            "struct",
+            "variant",
+            "nonzero",
+            "syntax",
+            "integer",
+            "invalid type",
+            "sequence",
+            "`",
+        ];
+        let example = include_str!("../../../../docs/examples/carrick-daemon.toml");
+        let is_key = |line: &&str| line.starts_with("#[") || line.contains(" = ");
+        let lines = example.lines().filter(is_key);
+        let lines: Vec<&str> = lines.map(|line| line.trim_start_matches('#')).collect();
+        let mut count = 0;
+        for (place, line) in lines.iter().enumerate() {
+            let Some((key, _)) = line.split_once(" = ") else {
+                continue;
+            };
+            for value in values {
+                let mut changed = lines.clone();
+                let own = format!("{key} = {value}");
+                changed[place] = &own;
+                let Err(error) = Settings::parse("f", &changed.join("\n")) else {
+                    continue;
+                };
+                let error = error.to_string();
+                let start = format!("f, line {}: {key}: ", place + 1);
+                let shown = value.trim_matches(['[', ']']);
+                // A switch may contradict another one.
+                let has_value = error.contains(shown) || value == "true";
+                assert!(error.starts_with(&start) && has_value, "{own}: {error}");
+                let reason = error
+                    .split_once(&format!("{key}: "))
+                    .map_or(&*error, |(_, reason)| reason);
+                let found = words.iter().find(|word| reason.contains(**word));
+                assert_eq!(found, None, "{own}: {error}");
+                count += 1;
+            }
+        }
+        assert!(count > 200, "{count}");
     }
 
     #[test]
@@ -354,7 +458,7 @@ mod tests {
         let file = "[limits]\nclients = 1\ndescriptors = 2\nassociations = 3\nreceive-memory = 4\n\
             first-unprivileged-port = 5\nassociations-per-user = 6\nassociations-per-source = 7\n\
             receive-memory-per-user = 8\nsend-memory-per-user = 9\nbacklog-per-source = 10\n[[ports]]\nuser = \"9\"\nports = \"10, 11-12\"\n";
-        let settings = Settings::parse(file).unwrap();
+        let settings = Settings::parse("f", file).unwrap();
         let mut config = Config::new(carrick::Transport::Raw);
         settings.limits.apply(&mut config);
         let limits = config.limits;
@@ -377,14 +481,14 @@ mod tests {
     #[test]
     fn the_example_is_valid() {
         let example = include_str!("../../../../docs/examples/carrick-daemon.toml");
-        assert_eq!(Settings::parse(example), Ok(Settings::default()));
+        assert_eq!(Settings::parse("f", example), Ok(Settings::default()));
         let keys = |line: &&str| line.starts_with("#[") || line.contains(" = ");
         let uncommented: Vec<&str> = example
             .lines()
             .filter(keys)
             .map(|line| line.trim_start_matches('#'))
             .collect();
-        let all = Settings::parse(&uncommented.join("\n")).unwrap();
+        let all = Settings::parse("f", &uncommented.join("\n")).unwrap();
         assert_eq!(uncommented.len(), 50, "{uncommented:#?}");
         let mut config = Config::new(carrick::Transport::Raw);
         all.limits.apply(&mut config);

@@ -11,8 +11,8 @@ use carrick_simco::backend::{MemoryBackend, MemoryLimits};
 #[cfg(target_os = "linux")]
 use carrick_simco_net::daemon::PoolEntry;
 use carrick_simco_net::daemon::{
-    AnyBackend, BackendEntry, BoundAddresses, Daemon, DaemonError, DaemonSettings, Listeners,
-    NftablesEntry, StoredState,
+    AnyBackend, BackendEntry, BoundAddresses, ConfigSource, Daemon, DaemonError, DaemonSettings,
+    Listeners, NftablesEntry, StoredState,
 };
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -80,22 +80,24 @@ fn read(arguments: &Arguments, log: Option<&EventLog>) -> Result<DaemonSettings,
     }
     settings.middlebox().map_err(failure)?;
     if let Some(tls) = &settings.listen.tls {
-        carrick_simco_net::transport::tls::server(&tls.certificate, &tls.key).map_err(failure)?;
+        let read = carrick_simco_net::transport::tls::server(&tls.certificate, &tls.key);
+        read.map_err(|error| failure(settings.source.error("listen.tls", error.to_string())))?;
     }
     #[cfg(target_os = "linux")]
     if let BackendEntry::Nftables(entry) = &settings.backend {
         let checked = nftables_config(&settings, entry).check();
-        checked.map_err(|why| Failure::Run(format!("backend: {why}")))?;
-        check_pools(&entry.translation)?;
+        checked.map_err(|why| failure(settings.source.error("backend", why.to_string())))?;
+        check_pools(&settings.source, &entry.translation)?;
     }
     Ok(settings)
 }
 
 /// Checks that the translation pools have usable addresses and do not overlap.
 #[cfg(target_os = "linux")]
-fn check_pools(pools: &[PoolEntry]) -> Result<(), Failure> {
-    let wrong = |why: String| Err(Failure::Run(format!("backend.translation: {why}")));
+fn check_pools(source: &ConfigSource, pools: &[PoolEntry]) -> Result<(), Failure> {
     for (n, pool) in pools.iter().enumerate() {
+        let key = format!("backend.translation[{n}]");
+        let wrong = |why: String| Err(failure(source.error(&key, why)));
         let address = pool.address;
         if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
             return wrong(format!(

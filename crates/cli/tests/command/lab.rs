@@ -128,7 +128,7 @@ fn a_wrong_file_is_the_callers_fault_in_one_line() {
     assert!(
         refused
             .errors
-            .contains("small.toml:11: links.l.delay: 10 is invalid; expected a time"),
+            .contains("small.toml, line 11: links.l.delay: 10 is invalid; expected a time"),
         "{}",
         refused.errors
     );
@@ -155,7 +155,7 @@ fn a_wrong_file_is_the_callers_fault_in_one_line() {
     assert!(
         bytes
             .errors
-            .contains("bytes.toml:2: contains a byte that is not text"),
+            .contains("bytes.toml, line 2: contains a byte that is not text"),
         "{}",
         bytes.errors
     );

@@ -97,7 +97,7 @@ fn errors_of_the_configuration_name_their_place() {
     let finished = run(&["daemon", "--config", &config]);
     finished.assert_failed(
         1,
-        "daemon.toml: line 3, udp-prt: unknown field `udp-prt`, expected one of",
+        "daemon.toml, line 3: udp-prt: unknown key; expected one of",
     );
     let missing = folder.path("missing.toml");
     run(&["daemon", "--config", &missing]).assert_failed(1, "cannot read");
@@ -325,10 +325,10 @@ fn hang_up_reloads_the_defaults_of_sockets() {
     assert_eq!(printed_rto_min(&program), "150\n321\n");
     // The values of before remain.
     for (defaults, place) in [
-        ("rto-min = 100\n", "line 7, rto-min: invalid type"),
+        ("rto-min = 100\n", "line 7: rto-min: 100 is invalid"),
         (
             "rto-max = \"500ms\"\n",
-            "line 7, rto-max: rto-min of 1s exceeds",
+            "line 7: rto-max: rto-min of 1s exceeds",
         ),
     ] {
         write(defaults);

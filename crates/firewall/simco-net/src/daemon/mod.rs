@@ -32,8 +32,9 @@ use carrick_simco::middlebox::RestoredRules;
 use carrick_simco::state::{FileJournal, Journal, RecoveredState, StateError};
 
 pub use config::{
-    AgentEntry, BackendEntry, ConfigError, DaemonSettings, LimitsEntry, ListenEntry, NftablesEntry,
-    PoolEntry, ProtocolEntry, SctpListen, TlsListen, WordList, parse_key, read_key_file,
+    AgentEntry, BackendEntry, ConfigError, ConfigSource, DaemonSettings, InvalidKey, LimitsEntry,
+    ListenEntry, NftablesEntry, PoolEntry, ProtocolEntry, SctpListen, TlsListen, WordList,
+    parse_key, read_key_file,
 };
 pub use listen::{BoundAddresses, Listeners};
 

@@ -42,7 +42,7 @@ async fn held_rule_outlives_its_lifetime() {
 async fn held_rules_are_restored_after_a_restart() {
     for transport in ALL {
         let folder = TestFolder::new();
-        let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+        let settings = DaemonSettings::parse("f", &text(&folder, "")).unwrap();
         let daemon = Daemon::start(&settings, backend(), StoredState::none())
             .await
             .unwrap();
@@ -363,7 +363,7 @@ async fn older_rule_is_not_mistaken_for_a_lost_request() {
 #[tokio::test]
 async fn groups_are_restored_by_the_agent() {
     let folder = TestFolder::new();
-    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&folder, "")).unwrap();
     let start = async |settings: &DaemonSettings| {
         loop {
             match Daemon::start(settings, backend(), StoredState::none()).await {
@@ -518,7 +518,7 @@ async fn held_rule_survives_withdrawn_rights() {
         let folder = TestFolder::new();
         let given = format!("name = \"bob\"\nrights = {rights}");
         let config_text = text(&folder, "").replace("name = \"bob\"", &given);
-        let settings = DaemonSettings::parse(&config_text).unwrap();
+        let settings = DaemonSettings::parse("f", &config_text).unwrap();
         let daemon = Daemon::start(&settings, backend(), StoredState::none());
         let daemon = daemon.await.unwrap();
         let bound = daemon.bound().clone();
@@ -546,7 +546,7 @@ async fn held_rule_survives_withdrawn_rights() {
 #[tokio::test]
 async fn request_without_session_speeds_up_reconnection() {
     let folder = TestFolder::new();
-    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&folder, "")).unwrap();
     let daemon = Daemon::start(&settings, backend(), StoredState::none());
     let daemon = daemon.await.unwrap();
     let bound = daemon.bound().clone();

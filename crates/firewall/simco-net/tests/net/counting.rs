@@ -14,7 +14,7 @@ use crate::support::{TestFolder, Transport, block, config, in_time, pinhole, tar
 #[tokio::test]
 async fn rule_counters_are_read_once_for_many_scrapes() {
     let folder = TestFolder::new();
-    let settings = DaemonSettings::parse(&text(&folder, "rule-traffic = 3")).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&folder, "rule-traffic = 3")).unwrap();
     let backend = BlockedBackend::default();
     let (readings, closed) = (Arc::clone(&backend.readings), Arc::clone(&backend.closed));
     closed.store(true, Ordering::SeqCst);
@@ -68,7 +68,7 @@ async fn rule_counters_are_read_once_for_many_scrapes() {
     daemon.metrics().await.unwrap();
     assert_eq!(readings.load(Ordering::SeqCst), before + 1);
     daemon
-        .reload(DaemonSettings::parse(&text(&folder, "")).unwrap())
+        .reload(DaemonSettings::parse("f", &text(&folder, "")).unwrap())
         .await
         .unwrap();
     tokio::time::sleep(Duration::from_millis(1100)).await;
@@ -85,7 +85,7 @@ async fn rule_counters_are_read_once_for_many_scrapes() {
 #[tokio::test]
 async fn blocked_and_passed_traffic_are_separate() {
     let folder = TestFolder::new();
-    let settings = DaemonSettings::parse(&text(&folder, "rule-traffic = 3")).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&folder, "rule-traffic = 3")).unwrap();
     let daemon = Daemon::start(
         &settings,
         Box::new(BlockedBackend::default()),

@@ -51,7 +51,7 @@ impl Journal for Disk {
 
 async fn start(disk: &Disk) -> (Daemon, Client, TestFolder) {
     let folder = TestFolder::new();
-    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&folder, "")).unwrap();
     let state = StoredState {
         journal: Box::new(disk.clone()),
         recovered: RecoveredState::default(),
@@ -130,7 +130,7 @@ async fn unstored_rules_are_not_logged() {
     let disk = Disk::default();
     let (mut daemon, client, folder) = start(&disk).await;
     let path = folder.file("audit.json");
-    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&folder, "")).unwrap();
     let settings = DaemonSettings {
         audit: Some(path.clone()),
         ..settings
@@ -162,7 +162,7 @@ async fn unstored_rules_are_not_logged() {
 async fn restart_keeps_rules_and_identifiers() {
     let folder = TestFolder::new();
     let kept = folder.file("state");
-    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&folder, "")).unwrap();
     let mut rules = Vec::new();
     for life in 0..3 {
         let state = StoredState::open(Some(&kept)).unwrap();

@@ -26,7 +26,7 @@ async fn reload_changes_agents_and_drops_no_session() {
     );
     let fixed = middlebox
         .daemon
-        .reload(DaemonSettings::parse(&new).unwrap())
+        .reload(DaemonSettings::parse("f", &new).unwrap())
         .await
         .unwrap();
     assert_eq!(fixed, Vec::<String>::new());
@@ -59,16 +59,16 @@ async fn reload_changes_agents_and_drops_no_session() {
     let noc = middlebox.client(Transport::Tcp, "noc").await;
     assert_eq!(noc.list().await.unwrap(), [kept.id(), orphan]);
     // An invalid configuration changes nothing; keys that need a restart are returned.
-    let wrong = DaemonSettings::parse(&new.replace("\"list\"", "\"x\"")).unwrap();
+    let wrong = DaemonSettings::parse("f", &new.replace("\"list\"", "\"x\"")).unwrap();
     assert!(middlebox.daemon.reload(wrong).await.is_err());
     let elsewhere = new.replace("tcp = [\"127.0.0.1:0\"]", "tcp = [\"127.0.0.2:0\"]");
-    let there = DaemonSettings::parse(&elsewhere).unwrap();
+    let there = DaemonSettings::parse("f", &elsewhere).unwrap();
     assert_eq!(middlebox.daemon.reload(there).await.unwrap(), ["listen"]);
     // Compared with the running configuration, not with the one read last.
     let reload = async |text: &str| {
         middlebox
             .daemon
-            .reload(DaemonSettings::parse(text).unwrap())
+            .reload(DaemonSettings::parse("f", text).unwrap())
             .await
     };
     assert_eq!(reload(&elsewhere).await.unwrap(), ["listen"]);
@@ -85,7 +85,7 @@ async fn reload_raises_limits_on_every_transport() {
     let more = "limits = { sessions = 100, half-open = 200, half-open-per-address = 200 }";
     let new = text(&middlebox.folder, more);
     let new = new.replace("name = \"noc\"", "name = \"noc\"\nmax-sessions = 100");
-    let settings = DaemonSettings::parse(&new).unwrap();
+    let settings = DaemonSettings::parse("f", &new).unwrap();
     let fixed = middlebox.daemon.reload(settings).await.unwrap();
     assert_eq!(fixed, Vec::<String>::new());
     // More associations than the endpoint was created for: 66.
@@ -118,7 +118,7 @@ async fn reload_replaces_the_certificate() {
     for name in ["cert.pem", "key.pem"] {
         std::fs::copy(folder.file(name), middlebox.folder.file(name)).unwrap();
     }
-    let settings = DaemonSettings::parse(&text(&middlebox.folder, "")).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&middlebox.folder, "")).unwrap();
     let fixed = middlebox.daemon.reload(settings).await.unwrap();
     assert_eq!(fixed, Vec::<String>::new());
     // Clients that trust the new certificate connect; those that trust the old one do not.
@@ -129,7 +129,7 @@ async fn reload_replaces_the_certificate() {
     assert_eq!(alice.list().await.unwrap(), [rule.id()]);
     // An invalid certificate changes nothing.
     std::fs::write(middlebox.folder.file("cert.pem"), "none").unwrap();
-    let settings = DaemonSettings::parse(&text(&middlebox.folder, "")).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&middlebox.folder, "")).unwrap();
     assert!(middlebox.daemon.reload(settings).await.is_err());
     std::fs::copy(folder.file("cert.pem"), middlebox.folder.file("cert.pem")).unwrap();
     middlebox.client(Transport::Tls, "noc").await;

@@ -42,7 +42,7 @@ impl Backend for Removable {
 #[tokio::test]
 async fn missing_packet_filter_stops_the_middlebox() {
     let folder = TestFolder::new();
-    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&folder, "")).unwrap();
     let backend = Removable::default();
     let removed = Arc::clone(&backend.removed);
     let started = Daemon::start(&settings, Box::new(backend), StoredState::none()).await;

@@ -24,7 +24,7 @@ impl Drop for Unblock {
 async fn hanging_packet_filter_is_read_once() {
     let folder = TestFolder::new();
     let more = "rule-traffic = 3\nmetrics = \"127.0.0.1:0\"";
-    let settings = DaemonSettings::parse(&text(&folder, more)).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&folder, more)).unwrap();
     let backend = BlockedBackend::default();
     let (readings, held) = (Arc::clone(&backend.readings), Arc::clone(&backend.closed));
     let daemon = Daemon::start(&settings, Box::new(backend), StoredState::none());

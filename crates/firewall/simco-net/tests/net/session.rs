@@ -175,7 +175,7 @@ async fn ca_certificate_is_rejected_for_a_host() {
     let certificate = parameters.self_signed(&key).unwrap();
     std::fs::write(folder.file("cert.pem"), certificate.pem()).unwrap();
     write_key(&folder, &key.serialize_pem());
-    let settings = DaemonSettings::parse(&text(&folder, "")).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&folder, "")).unwrap();
     let daemon = Daemon::start(&settings, backend(), StoredState::none());
     let daemon = daemon.await.unwrap();
     let to = crate::support::target(daemon.bound(), &folder.file("cert.pem"), Transport::Tls);

@@ -141,7 +141,7 @@ pub(crate) fn backend() -> AnyBackend {
 impl TestMiddlebox {
     pub(crate) async fn start(more: &str) -> Self {
         let folder = TestFolder::new();
-        let settings = DaemonSettings::parse(&text(&folder, more)).unwrap();
+        let settings = DaemonSettings::parse("f", &text(&folder, more)).unwrap();
         let daemon = Daemon::start(&settings, backend(), StoredState::none())
             .await
             .unwrap();
@@ -201,7 +201,7 @@ pub(crate) fn config(target: ConnectTarget, name: &str) -> ClientConfig {
     let key = KEYS.iter().find(|(known, _)| *known == name);
     config.settings.credentials = key.map(|(_, key)| Credentials {
         agent: Identity::new(name).unwrap(),
-        key: parse_key("key", key).unwrap(),
+        key: parse_key(key).unwrap(),
         middlebox: Identity::new("box"),
     });
     config.first_pause = Duration::from_millis(20);

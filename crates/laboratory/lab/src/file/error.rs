@@ -35,7 +35,7 @@ impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         if self.line > 0 {
-            write!(f, ":{}", self.line)?;
+            write!(f, ", line {}", self.line)?;
         }
         f.write_str(": ")?;
         if !self.key.is_empty() {

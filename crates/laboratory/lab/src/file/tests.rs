@@ -268,7 +268,10 @@ fn wrong(old: &str, new: &str, line: usize, key: &str, expected: &str) {
     let error = ScenarioFile::parse("x.toml", &TWO_PATHS.replacen(old, new, 1)).expect_err(new);
     assert_eq!((error.line, error.key.as_str()), (line, key), "{error}");
     let text = error.to_string();
-    assert!(text.starts_with(&format!("x.toml:{line}: {key}")), "{text}");
+    assert!(
+        text.starts_with(&format!("x.toml, line {line}: {key}")),
+        "{text}"
+    );
     assert!(text.contains(expected), "{text}");
     assert!(!text.contains('\n'), "{text}");
 }

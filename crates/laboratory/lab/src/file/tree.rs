@@ -196,7 +196,10 @@ pub(super) fn parse(text: &str) -> Result<Node, FileError> {
             ("duplicate key", Some(key)) => {
                 format!("{} exists already; expected each name once", key.trim())
             }
-            (message, _) => message.replace('\n', "; "),
+            (message, _) if message.starts_with("string values must be quoted") => {
+                "a text needs quotes, and a value must follow the =".into()
+            }
+            (message, _) => message.replace('\n', "; ").replace('`', "\""),
         };
         FileError::new(line, "", what)
     })?;

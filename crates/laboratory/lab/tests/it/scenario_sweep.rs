@@ -163,7 +163,8 @@ fn missing_and_foreign_runs_are_reported() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("small-1-of-2.csv:2") && error.contains("different scenario file, seed"),
+        error.contains("small-1-of-2.csv, line 2")
+            && error.contains("different scenario file, seed"),
         "{error}"
     );
     let changed =
@@ -217,7 +218,7 @@ fn runs_of_other_versions_are_refused() {
         file.merge(&OPTIONS, &directory.0).unwrap_err().to_string(),
     ] {
         assert!(
-            error.contains("small-1-of-1.csv:2: was written by version 0.0.9"),
+            error.contains("small-1-of-1.csv, line 2: was written by version 0.0.9"),
             "{error}"
         );
     }
@@ -248,7 +249,7 @@ fn changed_keys_are_those_of_another_file() {
             .map(|file| file.cells().len())
             .map_err(|error| error.to_string()),
         Err(
-            "small.toml:19: sweep: two cells have the name \"short\"; expected different names"
+            "small.toml, line 19: sweep: two cells have the name \"short\"; expected different names"
                 .into()
         )
     );
@@ -270,7 +271,7 @@ fn wrong_changes_name_key_and_value() {
         ),
         (
             "\"links.l.loss\" = \"1 %\"",
-            "small.toml:20: sweep[0].links.l.loss[0]: sets links.l.loss, which is changed, too",
+            "small.toml, line 20: sweep[0].links.l.loss[0]: sets links.l.loss, which is changed, too",
         ),
     ] {
         let error = ScenarioFile::parse_changed("small.toml", FILE, changes);

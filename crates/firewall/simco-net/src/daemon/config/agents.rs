@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{ConfigError, identity, value};
+use super::{ConfigError, identity, of_file, value};
+use carrick_metrics::LocatedError;
 use carrick_simco::middlebox::{AgentConfig, Network, Rights, RuleAccess};
 use carrick_simco::private_files;
 use carrick_simco::session::SharedKey;
@@ -55,8 +56,9 @@ pub enum WordList {
 }
 
 impl AgentEntry {
-    pub(super) fn agent(&self, all: &[Self]) -> Result<AgentConfig, ConfigError> {
-        let place = |key: &str| format!("agent {:?}: {key}", self.name);
+    /// Returns the configuration of the agent with this place in the list.
+    pub(super) fn agent(&self, place: usize, all: &[Self]) -> Result<AgentConfig, ConfigError> {
+        let place = |key: &str| format!("agents[{place}].{key}");
         let identity = identity(&place("name"), &self.name)?;
         let base = AgentConfig::new(identity, self.read_key(&place("key"))?);
         let rights = match &self.rights {
@@ -83,10 +85,16 @@ impl AgentEntry {
     fn read_key(&self, place: &str) -> Result<Option<SharedKey>, ConfigError> {
         match (&self.key, &self.key_file) {
             (None, None) => Ok(None),
-            (Some(digits), None) => parse_key(place, digits).map(Some),
-            (None, Some(path)) => read_key_file(path)
+            (Some(digits), None) => parse_key(digits)
                 .map(Some)
-                .map_err(|why| value(format!("{place}-file"), why.to_string())),
+                .map_err(|wrong| value(place, wrong.reason)),
+            (None, Some(path)) => match read_key_file(path) {
+                Err(ConfigError::Read { path, source }) => {
+                    let why = format!("cannot read {path}: {source}");
+                    Err(value(format!("{place}-file"), why))
+                }
+                read => read.map(Some),
+            },
             (Some(_), Some(_)) => Err(value(place, "give key or key-file, not both")),
         }
     }
@@ -101,17 +109,52 @@ pub fn read_key_file(path: &Path) -> Result<SharedKey, ConfigError> {
         path: path.display().to_string(),
         source,
     })?;
-    let place = path.display().to_string();
-    private_files::check(path).map_err(|why| value(&place, why))?;
-    parse_key(&place, &digits)
+    private_files::check(path).map_err(|why| of_file(path, why))?;
+    parse_key(&digits).map_err(|InvalidKey { line, reason }| {
+        ConfigError::Invalid(LocatedError {
+            file: path.display().to_string(),
+            line: Some(line),
+            key: String::new(),
+            reason,
+        })
+    })
+}
+
+/// Error of a key in hexadecimal. Does not quote the key.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("line {line}: {reason}")]
+pub struct InvalidKey {
+    /// Line of the text, from 1 on.
+    pub line: usize,
+    /// Description of the error.
+    pub reason: String,
 }
 
 /// Parses a key in hexadecimal.
 ///
 /// # Errors
-/// When it is invalid; `place` names its origin.
-pub fn parse_key(place: &str, digits: &str) -> Result<SharedKey, ConfigError> {
-    let digits = digits.trim();
+/// Another character than a digit, an odd number of digits, or less than 32.
+pub fn parse_key(text: &str) -> Result<SharedKey, InvalidKey> {
+    let digits = text.trim();
+    let before = text.len() - text.trim_start().len();
+    let first = text[..before].matches('\n').count() + 1;
+    let wrong = |line, reason| InvalidKey { line, reason };
+    if let Some(at) = digits.find(|c: char| !c.is_ascii_hexdigit()) {
+        let line = first + digits[..at].matches('\n').count();
+        let column = digits[..at]
+            .chars()
+            .rev()
+            .take_while(|c| *c != '\n')
+            .count()
+            + 1;
+        let reason = "the key must be hexadecimal digits, without other characters between them";
+        return Err(wrong(
+            line,
+            format!("character {column} is no digit; {reason}"),
+        ));
+    }
+    let expected = "expected an even number, at least 32 (16 octets)";
+    let count = digits.len();
     let digit = |c: u8| (c as char).to_digit(16);
     let pairs = digits.as_bytes().chunks(2);
     let octets: Option<Vec<u8>> = pairs
@@ -120,9 +163,12 @@ pub fn parse_key(place: &str, digits: &str) -> Result<SharedKey, ConfigError> {
             _ => None,
         })
         .collect();
-    let octets =
-        octets.ok_or_else(|| value(place, "must be an even number of hexadecimal digits"))?;
-    SharedKey::new(octets).ok_or_else(|| value(place, "must have at least 16 octets (32 digits)"))
+    octets.and_then(SharedKey::new).ok_or_else(|| {
+        wrong(
+            first,
+            format!("the key has {count} hexadecimal digits; {expected}"),
+        )
+    })
 }
 
 fn rights(key: &str, words: &WordList) -> Result<Rights, ConfigError> {

@@ -35,7 +35,10 @@ impl LimitsEntry {
     pub(super) fn limits(&self) -> Result<Limits, ConfigError> {
         let base = Limits::default();
         if self.establishment == Some(0) {
-            return Err(value("limits.establishment", "must be at least 1 second"));
+            return Err(value(
+                "limits.establishment",
+                "0 is invalid; must be at least 1 second",
+            ));
         }
         for (key, given) in [
             ("limits.rules", self.rules),
@@ -47,7 +50,7 @@ impl LimitsEntry {
             ("limits.queued-octets", self.queued_octets),
         ] {
             if given == Some(0) {
-                return Err(value(key, "must be at least 1"));
+                return Err(value(key, "0 is invalid; must be at least 1"));
             }
         }
         Ok(Limits {

@@ -1,22 +1,24 @@
-//! Configuration file of a middlebox: TOML with known keys only. Errors name the line or the key.
+//! Configuration file of a middlebox: TOML with known keys only. Errors name file, line, key and value.
 
 mod agents;
 mod limits;
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use carrick::{EventLog, Preset};
-use carrick_metrics::located_error;
+use carrick_metrics::{ConfigText, LocatedError};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _};
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 use carrick_simco::message::{Capabilities, Lifetime};
 use carrick_simco::middlebox::{AgentConfig, MiddleboxConfig};
 use carrick_simco::private_files;
 use carrick_simco::session::Identity;
 
-pub use agents::{AgentEntry, WordList, parse_key, read_key_file};
+pub use agents::{AgentEntry, InvalidKey, WordList, parse_key, read_key_file};
 pub use limits::LimitsEntry;
 
 /// Help for the choice of a backend.
@@ -36,23 +38,60 @@ pub enum ConfigError {
         /// Error of the system.
         source: std::io::Error,
     },
-    /// Not TOML, or unknown keys or values.
-    #[error("{0}")]
-    Form(String),
-    /// A value is out of range or contradicts another one.
-    #[error("{key}: {why}")]
-    Value {
-        /// The key.
-        key: String,
-        /// The error and how to correct it.
-        why: String,
-    },
+    /// A key or value is invalid, or contradicts another one.
+    #[error(transparent)]
+    Invalid(#[from] LocatedError),
 }
 
+/// Returns the error of a value, by the path of its key such as `agents[1].rights`; [`ConfigSource`] knows its line.
 pub(super) fn value(key: impl Into<String>, why: impl Into<String>) -> ConfigError {
-    ConfigError::Value {
+    ConfigError::Invalid(LocatedError {
+        file: String::new(),
+        line: None,
         key: key.into(),
-        why: why.into(),
+        reason: why.into(),
+    })
+}
+
+/// Returns the error of a file as a whole.
+fn of_file(path: &Path, why: String) -> ConfigError {
+    ConfigError::Invalid(LocatedError {
+        file: path.display().to_string(),
+        line: None,
+        key: String::new(),
+        reason: why,
+    })
+}
+
+/// Text from which settings were parsed, and its file: for the lines of errors.
+#[derive(Clone, Default)]
+pub struct ConfigSource(Arc<(String, String)>);
+
+impl fmt::Debug for ConfigSource {
+    /// Writes the name of the file only: the text may have keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ConfigSource").field(&self.0.0).finish()
+    }
+}
+
+impl ConfigSource {
+    fn text(&self) -> ConfigText<'_> {
+        ConfigText::new(&self.0.0, &self.0.1).secrets(&["key"])
+    }
+
+    /// Returns the error of the key with this path, such as `backend.translation`, with its file and line.
+    pub fn error(&self, key: &str, reason: impl Into<String>) -> ConfigError {
+        self.text().of_key(key, reason).into()
+    }
+
+    /// Adds file and line to the error of a value that has none.
+    fn locate(&self, error: ConfigError) -> ConfigError {
+        match error {
+            ConfigError::Invalid(error) if error.file.is_empty() => {
+                self.error(&error.key, error.reason)
+            }
+            located => located,
+        }
     }
 }
 
@@ -95,6 +134,9 @@ pub struct DaemonSettings {
     /// Agents that may open sessions.
     #[serde(default)]
     pub agents: Vec<AgentEntry>,
+    /// Text of the file.
+    #[serde(skip)]
+    pub source: ConfigSource,
 }
 
 fn default_lifetime() -> u32 {
@@ -175,12 +217,11 @@ pub struct TlsListen {
 
 /// Backend that enforces the rules.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
+#[serde(try_from = "BackendFields")]
 pub enum BackendEntry {
     /// Memory, for tests and load: packets are not filtered.
     Memory {
         /// Maximum number of elements.
-        #[serde(default = "default_elements")]
         elements: usize,
     },
     /// Packet filter of the Linux kernel.
@@ -188,29 +229,78 @@ pub enum BackendEntry {
 }
 
 /// Packet filter of the Linux kernel, in a table owned by the middlebox.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NftablesEntry {
     /// Name of the table.
-    #[serde(default = "default_table")]
     pub table: String,
     /// True if packets that no rule enables are dropped; otherwise only PDR has an effect.
-    #[serde(default = "yes")]
     pub drop: bool,
     /// Priority of the chain at the forward hook.
-    #[serde(default)]
     pub priority: i32,
     /// Interface to the internal hosts.
     pub internal_interface: Option<String>,
     /// Maximum number of elements of a set.
-    #[serde(default = "default_elements")]
     pub elements: usize,
     /// Maximum number of rules with wildcards or port ranges.
-    #[serde(default = "default_patterns")]
     pub patterns: usize,
     /// Outside addresses and ports for traditional NAT.
-    #[serde(default)]
     pub translation: Vec<PoolEntry>,
+}
+
+/// Kind of a backend.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum BackendKind {
+    Nftables,
+    Memory,
+}
+
+/// Table `[backend]` with the keys of all kinds. An enum with tag `kind` would have no lines in its errors.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct BackendFields {
+    kind: Option<BackendKind>,
+    elements: Option<usize>,
+    table: Option<String>,
+    drop: Option<bool>,
+    priority: Option<i32>,
+    internal_interface: Option<String>,
+    patterns: Option<usize>,
+    translation: Option<Vec<PoolEntry>>,
+}
+
+impl TryFrom<BackendFields> for BackendEntry {
+    type Error = String;
+
+    fn try_from(fields: BackendFields) -> Result<Self, String> {
+        let elements = fields.elements.unwrap_or(DEFAULT_ELEMENTS);
+        match fields.kind {
+            None => Err(format!("key kind is missing: {BACKENDS}")),
+            Some(BackendKind::Memory) => {
+                let of_nftables = [
+                    ("table", fields.table.is_some()),
+                    ("drop", fields.drop.is_some()),
+                    ("priority", fields.priority.is_some()),
+                    ("internal-interface", fields.internal_interface.is_some()),
+                    ("patterns", fields.patterns.is_some()),
+                    ("translation", fields.translation.is_some()),
+                ];
+                match of_nftables.into_iter().find(|(_, is_given)| *is_given) {
+                    Some((key, _)) => Err(format!("{key} needs kind = \"nftables\"")),
+                    None => Ok(Self::Memory { elements }),
+                }
+            }
+            Some(BackendKind::Nftables) => Ok(Self::Nftables(NftablesEntry {
+                table: fields.table.unwrap_or_else(|| "carrick".into()),
+                drop: fields.drop.unwrap_or(true),
+                priority: fields.priority.unwrap_or_default(),
+                internal_interface: fields.internal_interface,
+                elements,
+                patterns: fields.patterns.unwrap_or(DEFAULT_PATTERNS),
+                translation: fields.translation.unwrap_or_default(),
+            })),
+        }
+    }
 }
 
 /// Port range of an outside address.
@@ -225,17 +315,11 @@ pub struct PoolEntry {
     pub last_port: u16,
 }
 
-fn default_table() -> String {
-    "carrick".into()
-}
+/// Default of `patterns`.
+const DEFAULT_PATTERNS: usize = 1024;
 
-fn default_patterns() -> usize {
-    1024
-}
-
-fn default_elements() -> usize {
-    1 << 20
-}
+/// Default of `elements`.
+const DEFAULT_ELEMENTS: usize = 1 << 20;
 
 impl BackendEntry {
     /// Returns a warning for a backend that filters no packets.
@@ -250,11 +334,7 @@ impl BackendEntry {
 }
 
 /// Transport protocol.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "must be the name of a protocol or a number from 0 to 255"
-)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolEntry {
     /// Protocol number of the IP header.
     Number(u8),
@@ -262,8 +342,35 @@ pub enum ProtocolEntry {
     Name(String),
 }
 
+/// Reads a number or a name. An untagged enum would have no lines in its errors.
+struct ProtocolVisitor;
+
+impl Visitor<'_> for ProtocolVisitor {
+    type Value = ProtocolEntry;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a protocol or a number from 0 to 255")
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<ProtocolEntry, E> {
+        let entry = u8::try_from(number).ok().map(ProtocolEntry::Number);
+        entry.ok_or_else(|| E::invalid_value(Unexpected::Signed(number), &self))
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<ProtocolEntry, E> {
+        Ok(ProtocolEntry::Name(name.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for ProtocolEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ProtocolVisitor)
+    }
+}
+
 impl ProtocolEntry {
-    fn number(&self) -> Result<u8, ConfigError> {
+    /// Returns the protocol number of the entry with this place in the list.
+    fn number(&self, place: usize) -> Result<u8, ConfigError> {
         match self {
             Self::Number(number) => Ok(*number),
             Self::Name(name) => match name.as_str() {
@@ -273,7 +380,7 @@ impl ProtocolEntry {
                 "dccp" => Ok(33),
                 "sctp" => Ok(132),
                 _ => Err(value(
-                    "protocols",
+                    format!("protocols[{place}]"),
                     format!(
                         "unknown protocol {name:?}: give udp, tcp, sctp, dccp, icmp or a number"
                     ),
@@ -287,19 +394,15 @@ impl DaemonSettings {
     /// Reads a file. Relative file names in it are resolved against its folder.
     ///
     /// # Errors
-    /// The error with its line or key, also if other users can read keys in the file.
+    /// The error with its line and key, also if other users can read keys in the file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
             path: path.display().to_string(),
             source,
         })?;
-        let parsed = Self::parse(&text);
-        let mut settings = parsed.map_err(|error| match error {
-            ConfigError::Form(why) => ConfigError::Form(format!("{}: {why}", path.display())),
-            other => other,
-        })?;
+        let mut settings = Self::parse(&path.display().to_string(), &text)?;
         if settings.agents.iter().any(|agent| agent.key.is_some()) {
-            private_files::check(path).map_err(|why| value(path.display().to_string(), why))?;
+            private_files::check(path).map_err(|why| of_file(path, why))?;
         }
         let beside = path.parent().unwrap_or(Path::new("")).to_owned();
         let place = |file: &mut PathBuf| *file = beside.join(&*file);
@@ -315,23 +418,20 @@ impl DaemonSettings {
         Ok(settings)
     }
 
-    /// Parses the text of a file.
+    /// Parses the text of the file of this path.
     ///
     /// # Errors
-    /// The error with its line and key, if known.
-    pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        toml::from_str(text).map_err(|error| {
-            let message = match error.message() {
-                // The library does not describe the format.
-                what @ "invalid socket address syntax" => {
-                    format!("{what}: give ADDRESS:PORT, an IPv6 address in brackets")
-                }
-                "missing field `backend`" => return value("backend", BACKENDS),
-                "missing field `kind`" => format!("kind: {BACKENDS}"),
-                what => what.to_owned(),
-            };
-            ConfigError::Form(located_error(text, error.span(), &message))
-        })
+    /// The error with its line and key.
+    pub fn parse(path: &str, text: &str) -> Result<Self, ConfigError> {
+        let source = ConfigSource(Arc::new((path.to_owned(), text.to_owned())));
+        let mut settings: Self = source.text().parse().map_err(|mut error| {
+            if error.key == "backend" {
+                error.reason = format!("{}: {BACKENDS}", error.reason);
+            }
+            error
+        })?;
+        settings.source = source;
+        Ok(settings)
     }
 
     /// Returns the pools of a translator; none for a packet filter only.
@@ -339,10 +439,13 @@ impl DaemonSettings {
         let BackendEntry::Nftables(nftables) = &self.backend else {
             return Ok(&[]);
         };
-        for pool in &nftables.translation {
+        for (place, pool) in nftables.translation.iter().enumerate() {
             if pool.first_port == 0 || pool.last_port < pool.first_port {
-                let why = "first-port must be at least 1, and last-port not below first-port";
-                return Err(value("backend.translation", why));
+                let why = format!(
+                    "ports {} to {} are invalid; first-port must be at least 1, and last-port not below first-port",
+                    pool.first_port, pool.last_port
+                );
+                return Err(value(format!("backend.translation[{place}]"), why));
             }
         }
         Ok(&nftables.translation)
@@ -384,7 +487,10 @@ impl DaemonSettings {
             return Err(value("require-encryption", why));
         }
         if sctp.as_ref().is_some_and(|sctp| sctp.streams == 0) {
-            return Err(value("listen.sctp.streams", "must be at least 1"));
+            return Err(value(
+                "listen.sctp.streams",
+                "0 is invalid; must be at least 1",
+            ));
         }
         Ok(())
     }
@@ -406,35 +512,48 @@ impl DaemonSettings {
     /// Returns the configuration of the state machine. Reads key files.
     ///
     /// # Errors
-    /// The invalid key and its error.
+    /// The invalid key and its error, with file and line.
     pub fn middlebox(&self) -> Result<MiddleboxConfig, ConfigError> {
+        self.checked().map_err(|error| self.source.locate(error))
+    }
+
+    fn checked(&self) -> Result<MiddleboxConfig, ConfigError> {
         self.check_listen()?;
         if self.rule_traffic > MAX_RULE_TRAFFIC {
             let why = format!(
-                "must be at most {MAX_RULE_TRAFFIC}: each rule adds two lines to the metrics"
+                "{} is invalid; must be at most {MAX_RULE_TRAFFIC}: each rule adds two lines to the metrics",
+                self.rule_traffic
             );
             return Err(value("rule-traffic", why));
         }
         if self.max_lifetime == 0 {
-            return Err(value("max-lifetime", "must be at least 1 second"));
+            return Err(value(
+                "max-lifetime",
+                "0 is invalid; must be at least 1 second",
+            ));
         }
         let identity = identity("name", &self.name)?;
         let base = MiddleboxConfig::packet_filter(identity);
         let mut agents = Vec::new();
-        for entry in &self.agents {
-            agents.push(entry.agent(&self.agents)?);
+        for (place, entry) in self.agents.iter().enumerate() {
+            agents.push(entry.agent(place, &self.agents)?);
         }
         for (place, agent) in agents.iter().enumerate() {
             let before = &agents[..place];
             if before.iter().any(|a| a.identity == agent.identity) {
                 let name = &agent.identity;
-                return Err(value("agents", format!("duplicate agent {name:?}")));
+                let why = format!("another agent has the name {name:?}");
+                return Err(value(format!("agents[{place}].name"), why));
             }
             let same_key = |a: &&AgentConfig| a.key.is_some() && a.key == agent.key;
             if let Some(other) = before.iter().find(same_key) {
                 let names = format!("{:?} and {:?}", other.identity, agent.identity);
                 let why = "each could open sessions as the other: give each its own key";
-                return Err(value("agents", format!("{names} have the same key: {why}")));
+                let key = format!("agents[{place}].key");
+                return Err(value(
+                    key,
+                    format!("agents {names} have the same key: {why}"),
+                ));
             }
         }
         let anonymous = match &self.anonymous {
@@ -447,8 +566,10 @@ impl DaemonSettings {
             }
         };
         Self::check_agents(&agents, anonymous.as_ref())?;
-        let protocols: Result<Vec<u8>, _> =
-            self.protocols.iter().map(ProtocolEntry::number).collect();
+        let protocols = self.protocols.iter().enumerate();
+        let protocols: Result<Vec<u8>, _> = protocols
+            .map(|(place, entry)| entry.number(place))
+            .collect();
         Ok(MiddleboxConfig {
             capabilities: self.capabilities(base.capabilities)?,
             protocols: protocols?,
@@ -462,7 +583,12 @@ impl DaemonSettings {
 }
 
 pub(super) fn identity(key: &str, name: &str) -> Result<Identity, ConfigError> {
-    Identity::new(name).ok_or_else(|| value(key, "must have 1 to 255 octets"))
+    Identity::new(name).ok_or_else(|| {
+        value(
+            key,
+            format!("{name:?} is invalid; must have 1 to 255 octets"),
+        )
+    })
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ async fn each_event_has_a_json_line() {
     rule.close().await.unwrap();
     let _ = alice.status(id).await;
     alice.end().await;
-    let same = DaemonSettings::parse(&text(&middlebox.folder, "")).unwrap();
+    let same = DaemonSettings::parse("f", &text(&middlebox.folder, "")).unwrap();
     let same = DaemonSettings {
         audit: Some(path.clone()),
         ..same
@@ -173,7 +173,7 @@ async fn backend_refusals_are_logged_and_counted() {
     let folder = crate::support::TestFolder::new();
     let path = folder.file("audit.json");
     let more = format!("audit = {:?}", path.display().to_string());
-    let settings = DaemonSettings::parse(&crate::support::text(&folder, &more)).unwrap();
+    let settings = DaemonSettings::parse("f", &crate::support::text(&folder, &more)).unwrap();
     let backend = MemoryBackend::new(MemoryLimits {
         elements: 1,
         blocks: 0,
@@ -219,7 +219,7 @@ async fn rules_expired_during_downtime_are_logged() {
     let folder = crate::support::TestFolder::new();
     let (path, state) = (folder.file("audit.json"), folder.file("state"));
     let more = format!("audit = {:?}", path.display().to_string());
-    let mut settings = DaemonSettings::parse(&text(&folder, &more)).unwrap();
+    let mut settings = DaemonSettings::parse("f", &text(&folder, &more)).unwrap();
     let start = async |settings: &DaemonSettings| {
         let state = StoredState::open(Some(&state)).unwrap();
         Daemon::start(settings, backend(), state).await.unwrap()

@@ -20,7 +20,7 @@ async fn full_disk_delays_no_agent() {
     assert!(middlebox.metric("carrick_simco_audit_failures_total").await > 0);
     // Another file gets all lines.
     let path = middlebox.folder.file("audit.json");
-    let settings = DaemonSettings::parse(&text(&middlebox.folder, "")).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&middlebox.folder, "")).unwrap();
     let settings = DaemonSettings {
         audit: Some(path.clone()),
         ..settings
@@ -99,7 +99,7 @@ async fn full_pipe_delays_no_agent() {
     // A pipe without a reader is rejected, and the old log is kept.
     let unread = folder.file("unread");
     drop(full_pipe(&unread));
-    let settings = DaemonSettings::parse(&text(&middlebox.folder, "")).unwrap();
+    let settings = DaemonSettings::parse("f", &text(&middlebox.folder, "")).unwrap();
     let settings = DaemonSettings {
         audit: Some(unread),
         ..settings

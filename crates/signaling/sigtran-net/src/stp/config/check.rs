@@ -110,7 +110,10 @@ impl ConfigFile {
             }
             let minimum = match &entry.minimum {
                 Some(minimum) if !(1..=entry.asps.len()).contains(minimum.get_ref()) => {
-                    let reason = "minimum must be 1 to the number of asps";
+                    let (minimum_of, most) = (minimum.get_ref(), entry.asps.len());
+                    let reason = format!(
+                        "{minimum_of} is invalid; expected 1 to the number of asps, {most}"
+                    );
                     return wrong(minimum.span(), reason);
                 }
                 Some(minimum) => *minimum.get_ref(),
@@ -144,7 +147,10 @@ impl ConfigFile {
             let name = asp.name.get_ref();
             if let Some(port) = &asp.port {
                 if *port.get_ref() == 0 {
-                    return wrong(port.span(), "port 0 is no SCTP port of an ASP");
+                    return wrong(
+                        port.span(),
+                        "0 is invalid; expected the SCTP port of the ASP, 1 to 65535",
+                    );
                 }
                 let is_same = |other: &&AspSettings| {
                     let mut addresses = other.addresses.iter();
@@ -221,7 +227,10 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a Spanned<String>>) -> R
     for name in names {
         let text = name.get_ref().as_str();
         if text.is_empty() {
-            return wrong(name.span(), "the name is empty");
+            return wrong(
+                name.span(),
+                "\"\" is invalid; expected a name that is not empty",
+            );
         }
         if known.contains(&text) {
             let reason = format!("another {what} has the name {text:?}");
@@ -253,7 +262,10 @@ fn range(
         Some(mask) if *mask.get_ref() <= format.bits() => *mask.get_ref(),
         Some(mask) => {
             let bits = format.bits();
-            let reason = format!("the mask is the number of wildcarded low bits, 0 to {bits}");
+            let reason = format!(
+                "{} is invalid; expected the number of wildcarded low bits, 0 to {bits}",
+                mask.get_ref()
+            );
             return wrong(mask.span(), reason);
         }
     };
@@ -266,7 +278,13 @@ fn range(
 
 fn service_indicators(list: &[Spanned<u8>]) -> Result<Vec<u8>, Wrong> {
     match list.iter().find(|si| *si.get_ref() > 15) {
-        Some(si) => wrong(si.span(), "a service indicator is 0 to 15"),
+        Some(si) => wrong(
+            si.span(),
+            format!(
+                "{} is invalid; expected a service indicator, 0 to 15",
+                si.get_ref()
+            ),
+        ),
         None => Ok(list.iter().map(|si| *si.get_ref()).collect()),
     }
 }

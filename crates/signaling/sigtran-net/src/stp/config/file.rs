@@ -1,5 +1,6 @@
 //! Entries of the file as they are written.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use carrick_sigtran::m2pa;
@@ -7,6 +8,7 @@ use carrick_sigtran::m3ua::TrafficMode;
 use carrick_sigtran::m3ua::ipsp::IpspExchange;
 use carrick_sigtran::m3ua::sgp::RegistrationPolicy;
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use toml::Spanned;
 
 use super::{ListenSettings, default_port};
@@ -113,14 +115,38 @@ impl Exchange {
 }
 
 /// Point code as text such as `2-117-3`, or as a number.
-#[derive(Deserialize)]
-#[serde(untagged)]
 pub(super) enum CodeEntry {
     Text(String),
     Number(u32),
 }
 
 pub(super) type Code = Spanned<CodeEntry>;
+
+/// Reads a text or a number. An untagged enum would have no lines in its errors.
+struct CodeVisitor;
+
+impl Visitor<'_> for CodeVisitor {
+    type Value = CodeEntry;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a point code, as text such as \"2-117-3\" or as a number")
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<CodeEntry, E> {
+        let code = u32::try_from(number).ok().map(CodeEntry::Number);
+        code.ok_or_else(|| E::invalid_value(Unexpected::Signed(number), &self))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<CodeEntry, E> {
+        Ok(CodeEntry::Text(text.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for CodeEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CodeVisitor)
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

@@ -73,7 +73,11 @@ impl ConfigFile {
         }
         let network_indicator = match &entry.network_indicator {
             Some(ni) if *ni.get_ref() > 3 => {
-                return wrong(ni.span(), "the network indicator is 0 to 3");
+                let reason = format!(
+                    "{} is invalid; expected a network indicator, 0 to 3",
+                    ni.get_ref()
+                );
+                return wrong(ni.span(), reason);
             }
             Some(ni) => *ni.get_ref(),
             None => NATIONAL,

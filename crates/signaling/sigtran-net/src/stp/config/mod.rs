@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use carrick::{Config, EventLog, Preset};
-use carrick_metrics::located_error;
+use carrick_metrics::{ConfigText, LocatedError};
 use carrick_sigtran::m3ua::asp::{AspApplicationServer, AspConfig};
 use carrick_sigtran::m3ua::sgp::{ApplicationServerConfig, RegistrationPolicy};
 use carrick_sigtran::m3ua::{
@@ -48,24 +48,9 @@ pub enum ConfigError {
         /// Error of the system.
         source: std::io::Error,
     },
-    /// Not TOML, or an unknown key or value.
-    #[error("{path}: {reason}")]
-    Form {
-        /// The file.
-        path: String,
-        /// Line, key and error.
-        reason: String,
-    },
-    /// A value is out of range or contradicts another one.
-    #[error("{path}, line {line}: {reason}")]
-    Value {
-        /// The file.
-        path: String,
-        /// The line.
-        line: usize,
-        /// The error and how to correct it.
-        reason: String,
-    },
+    /// A key or value is invalid, or contradicts another one.
+    #[error(transparent)]
+    Invalid(#[from] LocatedError),
 }
 
 /// Configuration of a signal transfer point.
@@ -293,18 +278,10 @@ impl StpConfig {
     /// # Errors
     /// [`ConfigError`] with the line.
     pub fn parse(path: &str, text: &str) -> Result<Self, ConfigError> {
-        let file: ConfigFile = toml::from_str(text).map_err(|error| ConfigError::Form {
-            path: path.to_owned(),
-            reason: located_error(text, error.span(), error.message()),
-        })?;
-        file.check().map_err(|Wrong { at, reason }| {
-            let before = text.get(..at.start).unwrap_or_default();
-            ConfigError::Value {
-                path: path.to_owned(),
-                line: before.matches('\n').count() + 1,
-                reason,
-            }
-        })
+        let config = ConfigText::new(path, text);
+        let file: ConfigFile = config.parse()?;
+        let checked = file.check();
+        checked.map_err(|Wrong { at, reason }| config.at(at, reason).into())
     }
 }
 
@@ -411,21 +388,115 @@ opc = 5
             (
                 "addresses = [\"127.0.0.1\"]",
                 "adresses = []",
-                "f: line 3, adresses: unknown field `adresses`, expected",
+                "f, line 3: adresses: unknown key; expected",
             ),
             (
                 "addresses = [\"127.0.0.1\"]",
                 "port = x",
-                "f: line 3, port: string values must be quoted",
+                "f, line 3: port: a text needs quotes",
             ),
-            ("[listen]", "[lsten]", "f: line 2, [lsten]: unknown field"),
+            ("[listen]", "[lsten]", "f, line 2: [lsten]: unknown key"),
         ] {
             let why = error(good, bad);
             assert!(why.starts_with(expected), "{why}");
             assert!(!why.contains('\n'), "{why}");
         }
         let why = StpConfig::parse("f", "variant = \"itu\"\n").unwrap_err();
-        assert_eq!(why.to_string(), "f: missing field `listen`");
+        let expected = "f: listen: missing: the file needs this key or table";
+        assert_eq!(why.to_string(), expected);
+    }
+
+    /// Each key of the example with values of other types.
+    #[test]
+    fn no_error_has_words_of_the_parser() {
+        let values = [
+            "[[1]]",
+            "{ x = 1 }",
+            "-1",
+            "1.5",
+            "true",
+            "\"no such\"",
+            "99999999999999999999",
+        ];
+        let words = [
+            "u8",
+            "u16",
+            "u32",
+            "usize",
+            "enum",
+            "struct",
+            "variant",
+            "nonzero",
+            "syntax",
+            "integer",
+            "invalid type",
+            "sequence",
+            "`",
+        ];
+        let example = include_str!("../../../../../../docs/examples/carrick-stp.toml");
+        let lines: Vec<&str> = example.lines().collect();
+        let mut count = 0;
+        for (place, line) in lines.iter().enumerate() {
+            let Some((key, _)) = line
+                .split_once(" = ")
+                .filter(|(key, _)| !key.starts_with('#'))
+            else {
+                continue;
+            };
+            for value in values {
+                let mut changed = lines.clone();
+                let own = format!("{key} = {value}");
+                changed[place] = &own;
+                let Err(error) = StpConfig::parse("f", &changed.join("\n")) else {
+                    continue;
+                };
+                let error = error.to_string();
+                let reason = error
+                    .split_once(&format!("{key}: "))
+                    .map_or(&*error, |(_, reason)| reason);
+                let found = words.iter().find(|word| reason.contains(**word));
+                assert_eq!(found, None, "{own}: {error}");
+                // A name may be valid here, and missing elsewhere.
+                if !value.contains("no such") {
+                    let start = format!("f, line {}: {key}: ", place + 1);
+                    assert!(error.starts_with(&start), "{own}: {error}");
+                    assert!(
+                        error.contains(value.trim_matches(['[', ']'])),
+                        "{own}: {error}"
+                    );
+                }
+                count += 1;
+            }
+        }
+        assert!(count > 150, "{count}");
+    }
+
+    #[test]
+    fn missing_keys_have_the_line_of_their_table() {
+        for (from, to, expected) in [
+            (
+                "name = \"a\"\n",
+                "",
+                "f, line 4: [[asp]]: key name is missing",
+            ),
+            (
+                "dpc = \"2-117-3\", ",
+                "",
+                "f, line 11: keys: key dpc is missing",
+            ),
+            (
+                "addresses = [\"127.0.0.2\", \"127.0.0.3\"]",
+                "port = 1",
+                "f, line 15: gateways: key addresses is missing",
+            ),
+            (
+                "action = \"deny\"\n",
+                "",
+                "f, line 20: [[screening]]: key action is missing",
+            ),
+        ] {
+            assert_eq!(error(from, to), expected);
+        }
     }
 
     #[test]
