@@ -18,6 +18,8 @@ use std::time::{Instant, SystemTime};
 use carrick_proto::{AssociationId, ObservedDetail, ObservedEvent, ObservedValue, Observer, Time};
 use serde_json::{Map, Number, Value};
 
+use crate::end_reason::end_reason;
+
 /// Default limit of a log's length in bytes.
 const LIMIT: u64 = 1 << 28;
 
@@ -189,6 +191,9 @@ impl Observer for EndpointLog {
             };
             data.insert(name.into(), value);
         });
+        if let Some(reason) = end_reason(event) {
+            data.insert("reason".into(), reason.into());
+        }
         // Microseconds are finer than the clocks of endpoints; the members have the order of the page.
         let time = ((ahead + time) * 1e6).round() / 1e3;
         let line = format!(
@@ -213,6 +218,7 @@ fn decimal(number: f64) -> Value {
 mod tests {
     use std::collections::BTreeSet;
 
+    use carrick_proto::{AbortCause, CloseReason, Event};
     use serde_json::json;
 
     use super::*;
@@ -321,6 +327,56 @@ mod tests {
         }
         assert_eq!(log.failure().as_deref(), Some("no space"));
         assert!(EventLog::new(Written(Arc::default(), Some(10))).is_err());
+    }
+
+    /// The page lists each reason of an end, by its label in metrics and its words in both logs, and no other.
+    #[test]
+    fn the_page_has_every_reason() {
+        let page = include_str!("../../../../docs/event-log.md");
+        let (_, section) = page.split_once("## Reasons of an end").unwrap();
+        let section = section.split("\n## ").next().unwrap();
+        let rows = section.lines().filter(|line| line.starts_with("| `"));
+        let rows: Vec<(&str, &str)> = rows
+            .map(|row| {
+                let mut cells = row.split('`').skip(1).step_by(2);
+                (cells.next().unwrap(), cells.next().unwrap())
+            })
+            .collect();
+        let none = AbortCause::NONE;
+        let reasons = [
+            CloseReason::Shutdown,
+            CloseReason::AbortedByUser,
+            CloseReason::AbortedByPeer(none.clone()),
+            CloseReason::AbortedByProtocol(none.clone()),
+            CloseReason::SetupTimedOut,
+            CloseReason::StaleCookie,
+            CloseReason::PeerUnreachable,
+            CloseReason::ShutdownTimedOut,
+            CloseReason::ProtocolUnreachable,
+            CloseReason::LowerLayerLost,
+            CloseReason::AlreadyConnected,
+        ];
+        assert_eq!(
+            (rows.len(), reasons.len()),
+            (CloseReason::NAMES.len(), rows.len())
+        );
+        for (reason, row) in reasons.into_iter().zip(rows) {
+            let label = CloseReason::NAMES[reason.index()];
+            let event = ObservedEvent::Notified(Event::Closed(reason));
+            let words = end_reason(&event)
+                .unwrap()
+                .replace(&none.to_string(), "CAUSE");
+            assert_eq!(row, (label, &*words));
+            // The line of the log has the same words.
+            let written = Written::default();
+            let log = EventLog::new(written.clone()).unwrap();
+            observe(&log.observer(), 0, &event);
+            let line = &written.lines()[1];
+            assert_eq!(
+                line["data"]["reason"],
+                words.replace("CAUSE", &none.to_string())
+            );
+        }
     }
 
     /// The page lists each event by its name, and no other.

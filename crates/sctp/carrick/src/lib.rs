@@ -101,6 +101,8 @@ mod close_report;
 mod command;
 mod config;
 mod driver;
+#[cfg(any(feature = "event-log", feature = "tracing"))]
+mod end_reason;
 mod endpoint;
 mod error;
 #[cfg(feature = "event-log")]

@@ -42,6 +42,8 @@ mod spans {
     use carrick_proto::{AssociationId, Event, ObservedDetail, ObservedEvent, Observer, Time};
     use tracing::{Level, Span, enabled};
 
+    use crate::end_reason::end_reason;
+
     /// Observer that passes events to the subscribers of `tracing`: the beginning, the end and the states of an
     /// association and of its paths at level info, failures of paths as warnings, what explains them at level
     /// debug, and single chunks at level trace.
@@ -53,6 +55,9 @@ mod spans {
 
     impl fmt::Display for Fields<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            if let Some(reason) = end_reason(self.0) {
+                return write!(f, "reason={reason}");
+            }
             let (mut result, mut separator) = (Ok(()), "");
             self.0.visit(&mut |name, value| {
                 if result.is_ok() {
