@@ -12,7 +12,8 @@ use serde::Serialize;
 use super::connect::ConnectArguments;
 use super::plan::{above_zero, positive, rate};
 use crate::failure::Failure;
-use crate::{runtime, units};
+use crate::runtime::{self, interrupted, until_signal};
+use crate::units;
 
 /// Parses a time above 0; a number without a unit is in s.
 fn positive_seconds(text: &str) -> Result<Duration, String> {
@@ -125,7 +126,7 @@ fn times(latency: &Latency) -> Option<Times> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    runtime::run(runtime::until_signal(work(arguments)))
+    runtime::run(work(arguments))
 }
 
 fn workload(arguments: &Arguments) -> Workload {
@@ -148,9 +149,10 @@ fn workload(arguments: &Arguments) -> Workload {
 }
 
 async fn work(arguments: &Arguments) -> Result<(), Failure> {
-    let target = arguments.connect.target().await?;
+    let target = until_signal(arguments.connect.target()).await?;
     let settings = arguments.connect.settings()?;
-    let connected = tokio::time::timeout(settings.timeout, target.connect()).await;
+    let connected = tokio::time::timeout(settings.timeout, target.connect());
+    let connected = until_signal(async { Ok(connected.await) }).await?;
     let link = match connected {
         Ok(link) => {
             link.map_err(|why| Failure::Run(format!("cannot connect to {target}: {why}")))?
@@ -173,9 +175,15 @@ async fn work(arguments: &Arguments) -> Result<(), Failure> {
             show(&plan, progress);
         }
     };
-    let done = run_load(link, settings, &plan, report_progress).await;
+    let mut stopped = None;
+    // The session and the association end in order.
+    let stop = async { stopped = Some(runtime::signal_received().await) };
+    let done = run_load(link, settings, &plan, report_progress, stop).await;
     if terminal {
         eprint!("\r\x1b[K");
+    }
+    if let Some(signal) = stopped {
+        return Err(interrupted(signal));
     }
     let report = of(&plan, &done.map_err(|e| Failure::Run(e.to_string()))?);
     print(arguments, &report)

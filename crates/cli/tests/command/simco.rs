@@ -188,6 +188,117 @@ fn associations_of_agents_are_logged() {
     }
 }
 
+/// RFC 9260, section 9.2
+#[test]
+fn sessions_end_by_a_shutdown() {
+    let folder = Folder::new("shutdown");
+    let (config, log) = (folder.file("box.toml"), folder.file("middlebox.log"));
+    let line = [
+        "simco",
+        "middlebox",
+        "--config",
+        &config,
+        "--event-log",
+        &log,
+    ];
+    let middlebox = listening(start(&line));
+    let key = folder.file("key");
+    let listed = agent(&folder, &middlebox.sctp, &["list"]);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut watching = start(&agent_line(&key, &middlebox.sctp, &["watch"]));
+        assert_eq!(watching.json_line()["event"], "opened");
+        watching.signal(signal);
+        assert_eq!(watching.finish().code, Some(0));
+    }
+    let per = [
+        "per",
+        "--internal",
+        "10.0.0.1:5000",
+        "--external",
+        "192.0.2.1:6000",
+        "--hold",
+    ];
+    let mut holding = start(&agent_line(&key, &middlebox.sctp, &per));
+    assert_eq!(holding.json_line()["kind"], "enabled");
+    holding.signal(Signal::SIGTERM);
+    assert_eq!(holding.finish().code, Some(0));
+    let mut load = agent_line(&key, &middlebox.sctp, &["--time", "60s"]);
+    load[1] = "load";
+    let loading = start(&load);
+    while std::fs::read_to_string(&log)
+        .unwrap()
+        .matches("association:established")
+        .count()
+        < 5
+    {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    loading.signal(Signal::SIGTERM);
+    loading.finish().assert_failed(1, "interrupted by SIGTERM");
+    middlebox.running.interrupt();
+    assert_eq!(middlebox.running.finish().code, Some(0));
+    let lines = read_log(&log.into());
+    let ended = lines
+        .iter()
+        .filter(|line| line["name"] == "association:ended");
+    let reasons: Vec<&Value> = ended.map(|line| &line["data"]["reason"]).collect();
+    assert_eq!(reasons, ["SHUTDOWN COMPLETE"; 5]);
+}
+
+#[test]
+fn errors_of_a_key_file_have_its_line() {
+    let folder = Folder::new("key-file");
+    let key = folder.file("key");
+    let place = ["--middlebox=tcp://127.0.0.1:1".to_owned()];
+    std::fs::write(&key, "\n000102030405060708090a0b0c0d0e0g\n").unwrap();
+    let expected =
+        format!("carrick: {key}, line 2: character 32 is no digit; the key must be hexadecimal");
+    agent(&folder, &place, &["list"]).assert_failed(1, &expected);
+    std::fs::write(&key, "0001\n").unwrap();
+    let expected = format!("carrick: {key}, line 1: the key has 4 hexadecimal digits; expected");
+    agent(&folder, &place, &["list"]).assert_failed(1, &expected);
+    set_mode(Path::new(&key), 0o644);
+    agent(&folder, &place, &["list"]).assert_failed(
+        1,
+        &format!("carrick: {key}: readable or writable by every user"),
+    );
+    std::fs::remove_file(&key).unwrap();
+    agent(&folder, &place, &["list"])
+        .assert_failed(1, &format!("carrick: cannot read {key}: No such file"));
+}
+
+#[test]
+fn a_check_covers_the_files_of_the_middlebox() {
+    let folder = Folder::new("files");
+    let config = folder.file("box.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let check = ["simco", "middlebox", "--check", "--config", &config];
+    let missing = folder.file("none");
+    for (key, words) in [
+        (
+            "audit = \"none/audit.json\"",
+            format!("line 1: audit: {missing}/audit.json: folder {missing} does not exist"),
+        ),
+        ("audit = \".\"", "line 1: audit: ".into()),
+        ("state = \"key/rules\"", "line 1: state: ".into()),
+    ] {
+        std::fs::write(&config, format!("{key}\n{text}")).unwrap();
+        run(&check).assert_failed(1, &words);
+    }
+    std::fs::write(
+        &config,
+        format!("state = \"none/rules\"\naudit = \"audit.json\"\n{text}"),
+    )
+    .unwrap();
+    let log = folder.file("none/events.jsonl");
+    let with_log = [&check[..], &["--event-log", &log]].concat();
+    run(&with_log).assert_failed(1, "/none does not exist: create it");
+    let checked = run(&check);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    assert!(!Path::new(&missing).exists(), "a check creates nothing");
+}
+
 /// RFC 4540, section 8.4
 #[test]
 fn agent_watches_rules_and_enables_a_reservation() {
@@ -362,7 +473,8 @@ fn configuration_errors_name_their_line() {
     assert_eq!(right.code, Some(0), "{right:?}");
     folder.configure("right = 1");
     let wrong = run(&["simco", "middlebox", "--check", "--config", &config]);
-    wrong.assert_failed(1, "line 10");
+    let expected = format!("carrick: {config}, line 10: right: unknown key; expected one of");
+    wrong.assert_failed(1, &expected);
     let none = run(&["simco", "agent", "list"]);
     none.assert_failed(2, "--middlebox");
 }

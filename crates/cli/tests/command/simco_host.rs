@@ -67,7 +67,10 @@ fn memory_backend_is_warned_about_at_start() {
     let config = configure(&folder, "");
     let check = ["simco", "middlebox", "--check", "--config", &config];
     for line in [&check[..], &["simco", "middlebox", "--config", &config]] {
-        run(line).assert_failed(1, "backend: give [backend] with kind = \"nftables\"");
+        run(line).assert_failed(
+            1,
+            "backend: missing: the file needs this key or table: give [backend]",
+        );
     }
     let warning = "backend memory: packets are not filtered";
     configure(&folder, MEMORY);

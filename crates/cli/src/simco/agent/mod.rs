@@ -72,33 +72,40 @@ impl Command {
     }
 }
 
+/// Runs the request until it is answered or a signal arrives, which ends the session with ST and the association with
+/// SHUTDOWN.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::run(async {
-        if arguments.command.holds() {
+        let client = tokio::select! {
+            client = connect(arguments) => client?,
+            _ = runtime::signal_received() => return Ok(()),
+        };
+        let output = Output {
+            json: arguments.json,
+        };
+        let asked = ask(&client, &arguments.command, output);
+        let done = if arguments.command.holds() {
             // It deletes its rule when it is interrupted.
-            return work(arguments).await;
-        }
-        tokio::select! {
-            done = work(arguments) => done,
-            _ = runtime::signal_received() => Ok(()),
-        }
+            asked.await
+        } else {
+            tokio::select! {
+                done = asked => done,
+                _ = runtime::signal_received() => Ok(()),
+            }
+        };
+        // Bounded: the middlebox may not answer.
+        let _ = tokio::time::timeout(Duration::from_secs(2), client.end()).await;
+        done
     })
 }
 
-async fn work(arguments: &Arguments) -> Result<(), Failure> {
+async fn connect(arguments: &Arguments) -> Result<Client, Failure> {
     let config = ClientConfig {
         settings: arguments.connect.settings()?,
         ..ClientConfig::new(arguments.connect.target().await?)
     };
     let client = Client::connect(config);
-    let client = client.await.map_err(|e| Failure::Run(e.to_string()))?;
-    let output = Output {
-        json: arguments.json,
-    };
-    let done = ask(&client, &arguments.command, output).await;
-    // Bounded: the middlebox may not answer.
-    let _ = tokio::time::timeout(Duration::from_secs(2), client.end()).await;
-    done
+    client.await.map_err(failure)
 }
 
 fn failure(error: impl std::fmt::Display) -> Failure {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::transport::{MessageLink, MessageReader, MessageWriter, ReadEnd, StreamMessage};
 use carrick_simco::Time;
@@ -17,6 +18,8 @@ pub(super) struct AgentLink {
     /// Messages for which the writer has no room.
     queued: VecDeque<StreamMessage>,
     outbox: mpsc::Sender<StreamMessage>,
+    /// Task of the writing half.
+    writer: JoinHandle<()>,
 }
 
 /// Progress of a connection.
@@ -44,14 +47,24 @@ impl AgentLink {
             ..
         } = link;
         let (outbox, to_send) = mpsc::channel(capacity);
-        tokio::spawn(write(writer, to_send, capacity, linger));
+        let writer = tokio::spawn(write(writer, to_send, capacity, linger));
         agent.connected(now, streams);
         Self {
             reader,
             received: Vec::new(),
             queued: VecDeque::new(),
             outbox,
+            writer,
         }
+    }
+
+    /// Closes the connection and waits for its end, at most for the `linger` of [`Self::start`]: SCTP by a SHUTDOWN,
+    /// which an end of the process would make an ABORT.
+    pub(super) async fn close(self) {
+        let Self { outbox, writer, .. } = self;
+        drop(outbox);
+        // The task ends without a result.
+        let _ = writer.await;
     }
 
     /// Returns whether messages wait for the writer.

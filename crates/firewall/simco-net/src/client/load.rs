@@ -73,15 +73,16 @@ struct LoadRun {
     closed: Option<CloseReason>,
 }
 
-/// Runs a load over an open connection and ends its session.
+/// Runs a load over an open connection, and ends its session when it is complete or `stop` is.
 ///
 /// # Errors
-/// The session does not open or is lost, or the system returns no random numbers.
+/// The session does not open, is lost or was stopped, or the system returns no random numbers.
 pub async fn run_load(
     link: MessageLink,
     settings: AgentSettings,
     plan: &LoadPlan,
     mut report_progress: impl FnMut(LoadProgress),
+    stop: impl Future<Output = ()>,
 ) -> Result<LoadReport, ClientError> {
     let clock = Clock::start();
     let mut run = LoadRun {
@@ -96,10 +97,14 @@ pub async fn run_load(
     let mut phases = Phases::new(clock.now());
     let mut report = None;
     let mut end_deadline: Option<Time> = None;
+    tokio::pin!(stop);
     loop {
         run.handle_events();
         link.flush(&mut run.agent);
         if let Some(reason) = run.closed {
+            if end_deadline.is_some() {
+                link.close().await;
+            }
             return report.ok_or(ClientError::Session(reason));
         }
         let now = clock.now();
@@ -110,6 +115,7 @@ pub async fn run_load(
         }
         if end_deadline.is_some_and(|limit| limit <= now) {
             // The middlebox does not answer ST.
+            link.close().await;
             return report.ok_or(ClientError::Ended);
         }
         if let Some((measured, in_time)) = phases.measured
@@ -132,6 +138,10 @@ pub async fn run_load(
         tokio::select! {
             progress = link.progress() => link.report(&progress, &mut run.agent, clock.now()),
             () = clock.sleep_until(timeout) => {}
+            () = &mut stop, if end_deadline.is_none() => {
+                run.agent.terminate(clock.now());
+                end_deadline = Some(clock.now() + END_TIMEOUT);
+            }
         }
         let now = clock.now();
         run.agent.handle_timeout(now);

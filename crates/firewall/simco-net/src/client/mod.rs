@@ -306,7 +306,7 @@ impl Client {
         self.inner.send(request).await.map_err(RequestError::from)
     }
 
-    /// Ends the session with ST. Rules expire.
+    /// Ends the session with ST and closes the connection. Rules expire.
     pub async fn end(self) {
         let (done, ended) = oneshot::channel();
         // If the task has ended, so has the session.

@@ -324,6 +324,7 @@ impl SessionTask {
             if let Some(reason) = active.closed {
                 self.emit(ClientEvent::Closed(reason.clone()));
                 if let Some(done) = active.ending.take() {
+                    link.close().await;
                     let _ = done.send(());
                 }
                 return (reason, open);
