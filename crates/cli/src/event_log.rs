@@ -2,12 +2,13 @@
 
 use std::fs::OpenOptions;
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use carrick::{EventLog, ObservedDetail};
 use clap::Args;
 
 use crate::failure::Failure;
+use crate::files;
 
 /// Options of the event log.
 #[derive(Debug, Clone, Default, Args)]
@@ -30,6 +31,7 @@ impl EventLogArguments {
         let Some(path) = self.event_log.as_ref().or(default) else {
             return Ok(None);
         };
+        check(path)?;
         let failed =
             |error: std::io::Error| Failure::Run(format!("event log {}: {error}", path.display()));
         let file = OpenOptions::new().create(true).append(true).open(path);
@@ -41,4 +43,21 @@ impl EventLogArguments {
         };
         Ok(Some(log.detail(detail)))
     }
+
+    /// Checks that the file can be written, without opening it.
+    ///
+    /// # Errors
+    /// It cannot, with the remedy.
+    #[cfg(any(target_os = "linux", feature = "simco"))]
+    pub(crate) fn check(&self, default: Option<&PathBuf>) -> Result<(), Failure> {
+        self.event_log
+            .as_ref()
+            .or(default)
+            .map_or(Ok(()), |path| check(path))
+    }
+}
+
+fn check(path: &Path) -> Result<(), Failure> {
+    files::check_appended(path)
+        .map_err(|why| Failure::Run(format!("event log {}: {why}", path.display())))
 }

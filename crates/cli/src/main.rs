@@ -15,6 +15,7 @@ mod event_reports;
 #[cfg(target_os = "linux")]
 mod executable;
 mod failure;
+mod files;
 #[cfg(target_os = "linux")]
 mod given_options;
 mod help;

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use crate::daemon::{NetworkArguments, not_started};
 use crate::executable::{self, Linkage};
 use crate::failure::Failure;
+use crate::files::check_socket_path;
 use crate::given_options::GivenOptions;
 use crate::log::warn;
 use crate::parameters::Parameters;
@@ -84,6 +85,7 @@ enum Mechanism {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let daemon = arguments.daemon.clone().unwrap_or_else(default_socket);
+    check_socket_path(&daemon)?;
     let is_served = answers(&daemon);
     if arguments.daemon.is_some() || is_served {
         refuse_options_of_a_daemon(arguments, &daemon)?;

@@ -50,6 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         for warning in config.warnings() {
             eprintln!("carrick: warning: {warning}");
         }
+        arguments.event_log.check(None)?;
         println!("{}: configuration is valid", arguments.config.display());
         return Ok(());
     }

@@ -18,6 +18,7 @@ use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::failure::Failure;
+use crate::files::check_socket_path;
 use crate::runtime;
 
 /// Time after which packets are in the file at the latest.
@@ -74,6 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     runtime::run(async {
         let daemon = arguments.daemon.clone().unwrap_or_else(default_socket);
+        check_socket_path(&daemon)?;
         // An existing file is emptied only by a capture that has begun.
         let packets = start(&daemon, filter(arguments))?;
         let out: Box<dyn Write> = if to_output {

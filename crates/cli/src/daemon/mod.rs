@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::endpoint::{address, not_bound};
 use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
+use crate::files::{check_control_socket, check_socket_path};
 use crate::log::{self, LogFormat};
 use crate::parameters::{ParameterPlace, Parameters, validate};
 use crate::runtime::{self, HangUp};
@@ -185,7 +186,11 @@ impl Arguments {
         config.linger = self.linger.or(file.linger()).unwrap_or(config.linger);
         file.limits.apply(&mut config);
         config.association = association(&self.parameters, &file.defaults)?;
-        if !self.check {
+        if self.check {
+            check_control_socket(&config.socket)?;
+            self.network.event_log.check(file.event_log.as_ref())?;
+        } else {
+            check_socket_path(&config.socket)?;
             config.observers = self.network.observers(file.event_log.as_ref())?;
         }
         config.reserved_ports = file.reserved_ports();

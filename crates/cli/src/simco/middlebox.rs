@@ -1,6 +1,6 @@
 //! `carrick simco middlebox`: runs a middlebox.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use carrick::{EventLog, Preset};
 #[cfg(target_os = "linux")]
@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use crate::endpoint::{ports, running_daemon, shared_port};
 use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
+use crate::files;
 use crate::log::{error, info, warn};
 use crate::parameters::preset;
 use crate::runtime::{self, HangUp};
@@ -48,6 +49,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut settings = read(arguments, None)?;
     if arguments.check {
+        check_files(&settings)?;
+        arguments.event_log.check(None)?;
         println!("{}: configuration is valid", arguments.config.display());
         if let Some(warning) = settings.backend.warning() {
             println!("{warning}");
@@ -58,6 +61,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     set_event_log(&mut settings, log.as_ref());
     let work = serve(arguments, settings, log.as_ref());
     runtime::run_with(HangUp::Handled, work)
+}
+
+/// Checks that the files which the middlebox writes can be written.
+fn check_files(settings: &DaemonSettings) -> Result<(), Failure> {
+    let wrong = |key: &str, path: &Path, why: String| {
+        failure(
+            settings
+                .source
+                .error(key, format!("{}: {why}", path.display())),
+        )
+    };
+    if let Some(folder) = &settings.state {
+        files::check_created_folder(folder).map_err(|why| wrong("state", folder, why))?;
+    }
+    if let Some(file) = &settings.audit {
+        files::check_appended(file).map_err(|why| wrong("audit", file, why))?;
+    }
+    Ok(())
 }
 
 fn set_event_log(settings: &mut DaemonSettings, log: Option<&EventLog>) {

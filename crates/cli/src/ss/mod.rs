@@ -13,6 +13,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::files::check_socket_path;
 use holders::Holders;
 
 /// List the SCTP sockets and associations of a daemon.
@@ -61,6 +62,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.daemon.clone().unwrap_or_else(default_socket);
+    check_socket_path(&path)?;
     let mut out = stdout().lock();
     if let Some(table) = arguments.proc {
         return proc::print(table, &path, &mut out).map_err(|error| no_list(&path, &error));

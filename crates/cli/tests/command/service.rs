@@ -104,6 +104,42 @@ fn errors_of_the_configuration_name_their_place() {
 }
 
 #[test]
+fn a_check_covers_the_files_of_the_daemon() {
+    let folder = Folder::new("files");
+    let missing = folder.path("none");
+    let log = format!("event-log = \"{missing}/events.jsonl\"\n");
+    let socket = format!("socket = \"{missing}/socket\"\n");
+    let long = format!("socket = \"{}\"\n", folder.path(&"s".repeat(100)));
+    let create = format!("folder {missing} does not exist: create it");
+    for (text, words) in [
+        (log, &*create),
+        (socket, &create),
+        (long, "and the limit is 107"),
+    ] {
+        let config = folder.write("daemon.toml", &text);
+        run(&["daemon", "--config", &config, "--check"]).assert_failed(1, words);
+    }
+    let config = folder.write(
+        "daemon.toml",
+        &format!("socket = \"{}\"\n", folder.path("socket")),
+    );
+    let check = ["daemon", "--config", &config, "--check"];
+    let option = format!("{missing}/events.jsonl");
+    run(&[&check[..], &["--event-log", &option]].concat()).assert_failed(1, &create);
+    let checked = run(&check);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    let long = folder.path(&"s".repeat(100));
+    for command in [
+        &["daemon", "--socket"][..],
+        &["ss", "--daemon"],
+        &["capture", "--write", "-", "--daemon"],
+    ] {
+        run(&[command, &[&long]].concat()).assert_failed(1, "bytes, and the limit is 107");
+    }
+    run(&["run", "--daemon", &long, "--", "true"]).assert_failed(1, "bytes, and the limit is 107");
+}
+
+#[test]
 fn a_json_log_has_the_reason_of_a_failure() {
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();

@@ -558,6 +558,9 @@ fn the_example_and_the_unit_are_valid() {
     let checked = run(&["stp", "--config", file.path(), "--check"]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
     assert!(!checked.errors.contains("warning"), "{checked:?}");
+    let check = ["stp", "--config", file.path(), "--check"];
+    let with_log = [&check[..], &["--event-log", "/nonexistent/events.jsonl"]].concat();
+    run(&with_log).assert_failed(1, "folder /nonexistent does not exist: create it");
     let unit = include_str!("../../../../docs/examples/carrick-stp.service");
     // The installed program need not exist.
     let unit = unit.replace("/usr/local/bin/carrick", env!("CARGO_BIN_EXE_carrick"));
