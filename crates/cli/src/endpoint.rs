@@ -70,7 +70,7 @@ pub(crate) struct AssociationArguments {
     #[arg(long)]
     no_delay: bool,
     /// Congestion control of each path [default: cubic]. With --multipath, replaces its CONTROL.
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(algorithms().map(|a| a.name())))]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(algorithms().iter().map(|a| a.name())))]
     congestion: Option<String>,
     /// Send new data over all paths at once, with this coupled congestion control [default: olia].
     #[arg(

@@ -62,6 +62,7 @@ impl fmt::Debug for Trust {
 
 /// Versions of DTLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Versions {
     /// 1.3 with peers that have it, 1.2 with others.
     #[default]

@@ -6,6 +6,7 @@ use crate::certificate::Fingerprint;
 
 /// Reason for which a session failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DtlsError {
     /// The peer is not trusted.
     #[error("the peer's certificate {fingerprint} is refused: {}", PeerText::new(.reason))]
@@ -56,6 +57,7 @@ impl From<dimpl::Error> for DtlsError {
 
 /// Errors of certificates and fingerprints.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CertificateError {
     /// The certificate could not be generated.
     #[error("cannot create a certificate: {0}")]

@@ -42,6 +42,7 @@ pub const MAX_OVERHEAD: usize = 200;
 
 /// Context of a packet to protect or unprotect.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct PacketContext {
     /// Current time.
     pub now: Time,
@@ -78,6 +79,7 @@ fn as_number<S: serde::Serializer>(kind: &ChunkType, to: S) -> Result<S::Ok, S::
 /// Counters of the protection of an association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct ProtectionStats {
     /// Type of the chunk that contains the protected chunks.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]

@@ -54,6 +54,7 @@ mod rfc9260;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::time::Duration;
@@ -99,8 +100,8 @@ pub trait Algorithm: Debug + Send + Sync {
 }
 
 /// Returns all algorithms of this crate, for selection by [name](Algorithm::name).
-pub fn algorithms() -> [Arc<dyn Algorithm>; 9] {
-    [
+pub fn algorithms() -> Vec<Arc<dyn Algorithm>> {
+    vec![
         Arc::new(Rfc9260),
         Arc::new(Rfc2960),
         Arc::new(Cubic),
@@ -135,6 +136,7 @@ fn initial_window(parameters: &Parameters) -> usize {
 
 /// Packet with DATA that leaves on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct PacketSent {
     /// Departure time.
     pub now: Time,
@@ -148,6 +150,7 @@ pub struct PacketSent {
 
 /// DATA chunk that was found lost before T3-rtx expired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct PacketLost {
     /// Time at which it was found lost.
     pub now: Time,
@@ -200,6 +203,7 @@ pub struct Acknowledged {
 /// Sample of a path's delivery rate (draft-ietf-ccwg-bbr, section 4.1). It covers the time from the departure
 /// of the newest acknowledged packet to its acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct DeliverySample {
     /// Bytes that the SACK acknowledges for the first time on this path.
     pub newly_acknowledged: usize,
@@ -239,6 +243,7 @@ pub enum CongestionEvent {
 
 /// State of a path for the controllers of the other paths of its association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Member {
     /// Congestion window in bytes.
     pub cwnd: usize,

@@ -27,6 +27,7 @@ impl StreamDirection {
 
 /// Outcome of a request (RFC 6525 section 4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ReconfigOutcome {
     /// The request was performed.
     Performed,

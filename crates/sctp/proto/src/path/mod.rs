@@ -60,6 +60,7 @@ portable_tuple! { PathId(value) }
 /// Reachability of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct PathStatus {
     /// The peer proved that it owns the address (section 5.4).
     pub confirmed: bool,

@@ -50,6 +50,7 @@ const SMALLEST: [usize; 2] = [576, 1280];
 /// State of the search on a path (RFC 8899 section 5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub enum PathMtuState {
     /// The path is not known to work.
     Disabled,

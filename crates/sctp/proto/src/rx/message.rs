@@ -11,6 +11,7 @@ use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 
 /// A received message, or a part of one (partial delivery, RFC 9260 section 6.9).
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Message {
     /// Stream of the message.
     pub stream: StreamId,

@@ -38,6 +38,7 @@ impl Default for SessionLayerConfig {
 /// Counters of a session layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct SessionStats {
     /// Finished handshakes, initiated by either side.
     pub established: u64,
