@@ -45,6 +45,18 @@ struct BlockedCall<'s> {
     call: &'s Call,
     /// Times between which it ends.
     window: (Time, Time),
+    /// Time at which its timeout expires.
+    expires: Option<Time>,
+}
+
+/// Attempt at a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CallAttempt {
+    First,
+    /// The call has been waiting.
+    Repeated,
+    /// The timeout of the call has expired.
+    Last,
 }
 
 /// Descriptor of a script.
@@ -61,8 +73,8 @@ pub(crate) struct Runner<'s> {
     pub(crate) descriptors: BTreeMap<i64, Descriptor>,
     matcher: PacketMatcher,
     blocked: Vec<BlockedCall<'s>>,
-    /// The call that is performed has been waiting.
-    pub(crate) is_repeated: bool,
+    /// Attempt at the call that is performed.
+    pub(crate) attempt: CallAttempt,
     /// Parameters of future associations that the script has set.
     association: AssociationConfig,
     notes: Vec<Note>,
@@ -104,7 +116,7 @@ impl Script {
             descriptors: BTreeMap::new(),
             matcher: PacketMatcher::new(endpoints, options.tolerance, options),
             blocked: Vec::new(),
-            is_repeated: false,
+            attempt: CallAttempt::First,
             association,
             notes: self.notes.clone(),
             moments: 0,
@@ -218,16 +230,22 @@ impl<'s> Runner<'s> {
                 format!("its time precedes that of the event before, {now}"),
             ));
         }
-        while self.sockets.poll_timeout().is_some_and(|next| next <= time) {
+        while self.next_timeout().is_some_and(|next| next <= time) {
             self.timeout()?;
         }
         self.now = time;
         Ok(())
     }
 
+    /// Returns when the next timer of the stack, or the timeout of a call, expires.
+    fn next_timeout(&self) -> Option<Time> {
+        let calls = self.blocked.iter().filter_map(|blocked| blocked.expires);
+        calls.chain(self.sockets.poll_timeout()).min()
+    }
+
     /// Runs the timers that expire next.
     fn timeout(&mut self) -> Step {
-        let Some(next) = self.sockets.poll_timeout() else {
+        let Some(next) = self.next_timeout() else {
             return Ok(());
         };
         self.now = self.now.max(next);
@@ -241,11 +259,7 @@ impl<'s> Runner<'s> {
         for _ in 0..MAX_TIMEOUTS {
             self.sockets.handle_timeout(self.now);
             self.settle()?;
-            if self
-                .sockets
-                .poll_timeout()
-                .is_none_or(|next| next > self.now)
-            {
+            if self.next_timeout().is_none_or(|next| next > self.now) {
                 return Ok(());
             }
         }
@@ -309,7 +323,7 @@ impl<'s> Runner<'s> {
     fn expect(&mut self, event: &'s Event, spec: &PacketSpec, window: (Time, Time)) -> Step {
         let latest = window.1 + self.matcher.tolerance;
         while self.matcher.waiting() == 0 {
-            if self.sockets.poll_timeout().is_none_or(|next| next > latest) {
+            if self.next_timeout().is_none_or(|next| next > latest) {
                 if event.timing != Timing::Any {
                     self.now = self.now.max(window.1);
                 }
@@ -326,7 +340,7 @@ impl<'s> Runner<'s> {
     fn begin_call(&mut self, event: &'s Event, call: &'s Call) -> Step {
         let outcome = self.call(call);
         self.drain();
-        if let Ok(CallOutcome::Blocks) = outcome {
+        if let Ok(CallOutcome::Blocks { timeout }) = outcome {
             let Some(end) = event.end else {
                 return Err(self.fail(
                     event.position,
@@ -341,6 +355,7 @@ impl<'s> Runner<'s> {
                 event,
                 call,
                 window,
+                expires: timeout.map(|timeout| self.now + timeout),
             });
             return Ok(());
         }
@@ -356,7 +371,7 @@ impl<'s> Runner<'s> {
     ) -> Step {
         let (result, difference) = match outcome {
             Ok(CallOutcome::Done(result, difference)) => (result, difference),
-            Ok(CallOutcome::Blocks) => return Ok(()),
+            Ok(CallOutcome::Blocks { .. }) => return Ok(()),
             Err((position, message)) => return Err(self.fail(position, message)),
         };
         let difference = call.result.compare(result).or(difference);
@@ -376,10 +391,15 @@ impl<'s> Runner<'s> {
     /// Tries the calls that block once more.
     fn continue_calls(&mut self) -> Step {
         for blocked in std::mem::take(&mut self.blocked) {
-            self.is_repeated = true;
+            let is_over = blocked.expires.is_some_and(|at| at <= self.now);
+            self.attempt = if is_over {
+                CallAttempt::Last
+            } else {
+                CallAttempt::Repeated
+            };
             let outcome = self.call(blocked.call);
-            self.is_repeated = false;
-            if let Ok(CallOutcome::Blocks) = outcome {
+            self.attempt = CallAttempt::First;
+            if let Ok(CallOutcome::Blocks { .. }) = outcome {
                 self.blocked.push(blocked);
                 continue;
             }
@@ -421,7 +441,7 @@ impl<'s> Runner<'s> {
     /// Checks that nothing remains behind the last event.
     fn finish(&mut self) -> Step {
         while let Some(end) = self.blocked.iter().map(|b| b.window.1).max() {
-            let Some(next) = self.sockets.poll_timeout().filter(|next| *next <= end) else {
+            let Some(next) = self.next_timeout().filter(|next| *next <= end) else {
                 self.now = end + self.matcher.tolerance + Duration::from_nanos(1);
                 break;
             };

@@ -37,7 +37,7 @@ impl Runner<'_> {
         };
         let never_waits = Self::never_waits(descriptor, flags)?;
         match self.sockets.sendmsg(self.now, descriptor.socket, &message) {
-            Err(Errno::EAGAIN) if !never_waits => Ok(CallOutcome::Blocks),
+            Err(Errno::EAGAIN) if !never_waits => Ok(CallOutcome::WAITS),
             result => done(result.map(|len| len as i64)),
         }
     }
@@ -81,7 +81,7 @@ impl Runner<'_> {
         };
         let never_waits = Self::never_waits(descriptor, Some(flags))?;
         match self.sockets.sendmsg(self.now, descriptor.socket, &message) {
-            Err(Errno::EAGAIN) if !never_waits => Ok(CallOutcome::Blocks),
+            Err(Errno::EAGAIN) if !never_waits => Ok(CallOutcome::WAITS),
             result => done(result.map(|len| len as i64)),
         }
     }
@@ -227,7 +227,7 @@ pub(super) fn received_data(
     expected: &Expression,
 ) -> Called<CallOutcome> {
     let received = match received {
-        None => return Ok(CallOutcome::Blocks),
+        None => return Ok(CallOutcome::WAITS),
         Some(Err(error)) => return done(Err(error)),
         Some(Ok(received)) => received,
     };

@@ -5,6 +5,7 @@ mod options;
 mod vectors;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use carrick_sockets::ancillary::ControlMessage;
 use carrick_sockets::linux::{SCTP_BINDX_ADD_ADDR, SCTP_SNDRCV, SO_ERROR, SOL_SOCKET};
@@ -15,7 +16,7 @@ use messages::{compare_flags, compare_info, received_data};
 use crate::compare::Difference;
 use crate::constants::error_number;
 use crate::model::{Call, CallResult, Expression, ExpressionKind, Position};
-use crate::run::{Descriptor, Runner};
+use crate::run::{CallAttempt, Descriptor, Runner};
 use crate::structs::{CallError, StructLayout, address, number};
 
 /// Flag of `fcntl`.
@@ -43,8 +44,13 @@ pub(crate) type Called<T> = Result<T, CallError>;
 pub(crate) enum CallOutcome {
     /// Its result, and the first difference of what it returned beside it.
     Done(Result<i64, Errno>, Option<Difference>),
-    /// The call waits.
-    Blocks,
+    /// The call waits, at most this long.
+    Blocks { timeout: Option<Duration> },
+}
+
+impl CallOutcome {
+    /// The call waits without a timeout.
+    pub(crate) const WAITS: Self = Self::Blocks { timeout: None };
 }
 
 impl CallResult {
@@ -329,7 +335,7 @@ impl Runner<'_> {
     fn accept(&mut self, call: &Call, fd: &Expression) -> Called<CallOutcome> {
         let descriptor = self.descriptor(fd)?;
         match self.sockets.accept(descriptor.socket) {
-            Err(Errno::EAGAIN) if !descriptor.is_non_blocking => Ok(CallOutcome::Blocks),
+            Err(Errno::EAGAIN) if !descriptor.is_non_blocking => Ok(CallOutcome::WAITS),
             accepted => self.opened(call, accepted.map(|(socket, _)| socket)),
         }
     }
@@ -338,7 +344,7 @@ impl Runner<'_> {
         let descriptor = self.descriptor(fd)?;
         let socket = descriptor.socket;
         // A call that waits has begun the set-up before.
-        if !self.is_repeated {
+        if self.attempt == CallAttempt::First {
             let started = self.sockets.connectx(self.now, socket, peers).map(|_| ());
             if descriptor.is_non_blocking {
                 return done(started.and(Err(Errno::EINPROGRESS)));
@@ -350,7 +356,7 @@ impl Runner<'_> {
         }
         let level = self.sockets.readiness(socket).unwrap_or_default();
         if !level.intersects(Readiness::WRITABLE | Readiness::HANG_UP | Readiness::ERROR) {
-            return Ok(CallOutcome::Blocks);
+            return Ok(CallOutcome::WAITS);
         }
         let option = (SOL_SOCKET, SO_ERROR);
         let pending = self.sockets.getsockopt(self.now, socket, option, &[0; 4]);
@@ -445,8 +451,10 @@ impl Runner<'_> {
                 difference = difference.or(Some(found));
             }
         }
-        if ready == 0 && number(timeout)? != 0 {
-            return Ok(CallOutcome::Blocks);
+        let timeout = number(timeout)?;
+        if ready == 0 && timeout != 0 && self.attempt != CallAttempt::Last {
+            let timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
+            return Ok(CallOutcome::Blocks { timeout });
         }
         Ok(CallOutcome::Done(Ok(ready), difference))
     }
@@ -482,7 +490,7 @@ fn addresses_found(
 pub(crate) fn with(outcome: CallOutcome, difference: Option<Difference>) -> CallOutcome {
     match outcome {
         CallOutcome::Done(result, found) => CallOutcome::Done(result, found.or(difference)),
-        CallOutcome::Blocks => CallOutcome::Blocks,
+        blocks @ CallOutcome::Blocks { .. } => blocks,
     }
 }
 

@@ -195,7 +195,7 @@ impl Runner<'_> {
         };
         let never_waits = Self::never_waits(descriptor, flags)?;
         match self.sockets.sendmsg(self.now, descriptor.socket, &message) {
-            Err(Errno::EAGAIN) if !never_waits => Ok(CallOutcome::Blocks),
+            Err(Errno::EAGAIN) if !never_waits => Ok(CallOutcome::WAITS),
             result => done(result.map(|len| len as i64)),
         }
     }

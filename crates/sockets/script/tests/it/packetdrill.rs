@@ -754,13 +754,21 @@ fn poll_has_the_events_of_descriptors() {
         &[
             poll("+0.0", both, "POLLOUT", 0, 1),
             poll("+0.0", "POLLIN", "0", 0, 0),
-            poll("+0.0...0.1", "POLLIN", "POLLIN", -1, 1),
+            poll("+0.0...0.05", "POLLIN", "0", 50, 0),
+            poll("+0.1...0.2", "POLLIN", "POLLIN", -1, 1),
             data.to_owned(),
             poll("+0.0", both, both, 5000, 1),
             "+0.0 poll([{fd=9, events=POLLIN, revents=POLLNVAL}], 1, 0) = 1\n".to_owned(),
         ]
         .concat(),
     ));
+    let late = poll("+0.0...0.05", "POLLIN", "0", 60, 0) + "+1.0 close(4) = 0\n";
+    let failure = outcome(&established("", "", &late)).failure.unwrap();
+    let message = failure.message;
+    assert_eq!(
+        message,
+        "time of poll differs: expected its end at 0.050, it ended at 0.060"
+    );
     let wrong = poll("+0.0", both, both, 0, 1);
     let found = difference(&established("", "", &wrong));
     assert_eq!(
