@@ -3,6 +3,7 @@
 import datetime
 import os
 import platform
+import shlex
 import subprocess
 import sys
 
@@ -48,15 +49,14 @@ def version(*command):
 def about(options, missing):
     """Returns what the page states about a run."""
     kernel = version("/usr/bin/linux.uml", "--version")
-    commit = version("git", "-C", os.path.dirname(os.path.abspath(__file__)), "rev-parse", "--short=10", "HEAD")
     return {
         "date": datetime.date.today().isoformat(),
         "host": f"Linux {platform.release()}, {os.cpu_count()} cores",
         "versions": [
-            f"{version(options.carrick, '--version')} (commit {commit})", f"Linux {kernel} in guests",
+            version(options.carrick, "--version"), f"Linux {kernel} in guests",
             f"usrsctp {version('dpkg-query', '-W', '-f', '${Version}', 'libusrsctp-dev')}",
         ],
-        "command": " ".join(["interop/redundancy/run.py", *sys.argv[1:]]),
+        "command": shlex.join(["interop/redundancy/run.py", *sys.argv[1:]]),
         "load": round(os.getloadavg()[0], 1),
         "delay_ms": options.delay_ms,
         "times": vars(options.times),
