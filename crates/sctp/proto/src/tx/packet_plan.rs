@@ -315,10 +315,10 @@ impl Sender {
         normal: usize,
         cx: &TransmitContext<'_>,
     ) -> Option<usize> {
-        let index = self
-            .outstanding
-            .next_marked_of(plan.origin, 0)
-            .filter(|_| !plan.new)?;
+        if plan.new {
+            return None;
+        }
+        let index = self.outstanding.next_marked_of(plan.origin, 0)?;
         if self.retransmission_path(index, cx) != Some(plan.path) {
             return None;
         }
