@@ -1,16 +1,153 @@
-//! Associations of sockets: how they come and go, and how they are found.
+//! Associations of sockets: how they come and go, how they are found, and access to one with its state in the core.
 
 use std::net::{IpAddr, SocketAddr};
 
-use carrick_proto::{AssociationStats, Endpoint, PathStats, Time};
+use carrick_proto::{AssociationConfig, AssociationStats, Endpoint, PathStats, Time};
 
 use super::Sockets;
-use crate::associations::Association;
+use crate::associations::{Association, Associations};
 use crate::errno::Errno;
 use crate::ids::{AssocId, PortId, SocketId};
+use crate::ports::Ports;
 use crate::table::Socket;
 
+/// Association with its state in the core, for reading.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AssociationRef<'a> {
+    pub(crate) id: AssocId,
+    pub(crate) own: &'a Association,
+    pub(crate) core: &'a Endpoint,
+    pub(crate) core_id: carrick_proto::AssociationId,
+}
+
+impl<'a> AssociationRef<'a> {
+    /// Returns the state and counters; `None` after the end in the core.
+    pub(crate) fn stats(&self) -> Option<AssociationStats> {
+        self.core.association_stats(self.core_id)
+    }
+
+    /// Returns the parameters; `None` after the end in the core.
+    pub(crate) fn config(&self) -> Option<&'a AssociationConfig> {
+        self.core.association_config(self.core_id)
+    }
+
+    /// Returns the paths to the peer.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = PathStats> + use<'a> {
+        self.core.paths(self.core_id)
+    }
+
+    /// Returns the path to an address of the peer.
+    pub(crate) fn path_to(&self, ip: IpAddr) -> Option<PathStats> {
+        self.paths().find(|path| path.remote == ip)
+    }
+
+    /// Returns the path to which new data goes.
+    pub(crate) fn current_path(&self) -> Option<PathStats> {
+        let current = self.stats()?.current?;
+        self.core.path_stats(self.core_id, current)
+    }
+}
+
+/// Association with its state in the core, to change it: [`association_mut`], [`with_association`].
+#[derive(Debug)]
+pub(crate) struct AssociationMut<'a> {
+    pub(crate) now: Time,
+    pub(crate) own: &'a mut Association,
+    pub(crate) core: &'a mut Endpoint,
+    pub(crate) core_id: carrick_proto::AssociationId,
+}
+
+/// Associations with the endpoints that have their state, for reading.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AssociationLookup<'a> {
+    all: &'a Associations,
+    ports: &'a Ports,
+}
+
+impl<'a> AssociationLookup<'a> {
+    pub(crate) fn new(all: &'a Associations, ports: &'a Ports) -> Self {
+        Self { all, ports }
+    }
+
+    pub(crate) fn get(self, id: AssocId) -> Option<AssociationRef<'a>> {
+        let own = self.all.get(id)?;
+        let (port, core_id) = own.core();
+        Some(AssociationRef {
+            id,
+            own,
+            core: self.ports.get(port)?.core(),
+            core_id,
+        })
+    }
+
+    /// Returns the association that an identifier means on a socket: the only one of a one-to-one or
+    /// branched-off socket, whatever the identifier.
+    pub(crate) fn meant(self, socket: &Socket, id: i32) -> Option<AssociationRef<'a>> {
+        let id = match socket.only_association() {
+            Some(only) => only,
+            None if socket.is_one_to_one() => return None,
+            None => AssocId(id),
+        };
+        let known = socket.associations.contains(&id) && self.all.is_open(id);
+        self.get(id).filter(|_| known)
+    }
+
+    /// Returns the association of a socket with a peer at this address.
+    pub(crate) fn with_peer(
+        self,
+        socket: &Socket,
+        ip: IpAddr,
+        number: u16,
+    ) -> Option<AssociationRef<'a>> {
+        let is_open = |id: &AssocId| socket.associations.contains(id) && self.all.is_open(*id);
+        let indexed = self.all.with_peer(socket.port?, ip, number);
+        if let Some(id) = indexed.filter(is_open) {
+            return self.get(id);
+        }
+        // The INIT ACK may have listed further addresses.
+        let set_ups = self.all.setting_up().filter(is_open);
+        set_ups.filter_map(|id| self.get(id)).find(|association| {
+            association.own.peer.port() == number && association.path_to(ip).is_some()
+        })
+    }
+
+    /// Returns the associations of a socket that have not ended.
+    pub(crate) fn open_of(self, socket: &Socket) -> Vec<AssocId> {
+        let all = socket.associations.iter().copied();
+        all.filter(|id| self.all.is_open(*id)).collect()
+    }
+}
+
+/// Returns an association to change it, after which its endpoint is to be settled.
+pub(crate) fn association_mut(sockets: &mut Sockets, id: AssocId) -> Option<AssociationMut<'_>> {
+    let own = sockets.associations.get_mut(id)?;
+    let (port, core_id) = own.core();
+    Some(AssociationMut {
+        now: sockets.now,
+        own,
+        core: sockets.ports.core_mut(port)?,
+        core_id,
+    })
+}
+
+/// Changes an association and its state in the core, and takes the events of the change. `None` if there is no such
+/// association.
+pub(crate) fn with_association<T>(
+    sockets: &mut Sockets,
+    id: AssocId,
+    change: impl FnOnce(&mut AssociationMut<'_>) -> T,
+) -> Option<T> {
+    let result = change(&mut association_mut(sockets, id)?);
+    sockets.settle_association(id);
+    Some(result)
+}
+
 impl Sockets {
+    /// Returns the associations for reading.
+    pub(crate) fn lookup(&self) -> AssociationLookup<'_> {
+        AssociationLookup::new(&self.associations, &self.ports)
+    }
+
     /// Adds an association of a socket with the socket's options.
     pub(crate) fn insert_association(
         &mut self,

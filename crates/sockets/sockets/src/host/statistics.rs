@@ -9,6 +9,7 @@ use carrick_proto::{
 
 use super::Sockets;
 use super::reports::EventCounters;
+use crate::errno::Errno;
 
 /// Counters of the host. None of them decreases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,6 +35,13 @@ impl HostCounters {
             associations: core.association_counters(),
             refused_options: 0,
             events: EventCounters::default(),
+        }
+    }
+
+    /// Counts an option that a result refuses.
+    pub(super) fn count_refused<T>(&mut self, result: &Result<T, Errno>) {
+        if matches!(result, Err(Errno::ENOPROTOOPT)) {
+            self.refused_options += 1;
         }
     }
 }

@@ -14,13 +14,25 @@ pub struct OptionInput {
 }
 
 impl OptionInput {
-    /// Returns the fields of an option.
-    pub fn of(level: i32, name: i32) -> Self {
-        let (fields, address) = match (level, name) {
-            (IPPROTO_SCTP, name) => fields(name),
-            _ => (0..0, None),
-        };
-        Self { fields, address }
+    /// No field
+    pub(crate) const NONE: Self = Self::fields(0..0);
+    /// The identifier of an association at the beginning
+    pub(crate) const ID: Self = Self::fields(0..4);
+
+    /// Returns fields that follow one another.
+    pub(crate) const fn fields(fields: Range<usize>) -> Self {
+        Self {
+            fields,
+            address: None,
+        }
+    }
+
+    /// Returns the identifier of an association at the beginning, and an address at this offset.
+    pub(crate) const fn id_and_address(at: usize) -> Self {
+        Self {
+            fields: 0..4,
+            address: Some(at),
+        }
     }
 
     /// Returns the end of the last field in bytes.
@@ -51,49 +63,5 @@ impl OptionInput {
             take(at..at + len);
         }
         copy
-    }
-}
-
-/// Returns the fields of an option of level `IPPROTO_SCTP`, and the offset of its address.
-fn fields(name: i32) -> (Range<usize>, Option<usize>) {
-    match name {
-        SCTP_RTOINFO
-        | SCTP_ASSOCINFO
-        | SCTP_STATUS
-        | SCTP_PRIMARY_ADDR
-        | SCTP_DELAYED_SACK
-        | SCTP_MAXSEG
-        | SCTP_MAX_BURST
-        | SCTP_CONTEXT
-        | SCTP_DEFAULT_PRINFO
-        | SCTP_AUTH_ACTIVE_KEY
-        | SCTP_PEER_AUTH_CHUNKS
-        | SCTP_LOCAL_AUTH_CHUNKS
-        | SCTP_STREAM_SCHEDULER
-        | SCTP_ENABLE_STREAM_RESET
-        | SCTP_EXPOSE_POTENTIALLY_FAILED_STATE
-        | SCTP_PR_SUPPORTED
-        | SCTP_RECONFIG_SUPPORTED
-        | SCTP_ASCONF_SUPPORTED
-        | SCTP_AUTH_SUPPORTED
-        | SCTP_ECN_SUPPORTED
-        | SCTP_INTERLEAVING_SUPPORTED
-        | SCTP_GET_ASSOC_STATS
-        | SCTP_GET_PEER_ADDRS
-        | SCTP_GET_LOCAL_ADDRS => (0..4, None),
-        // With the stream, the type of the notification, stream and policy, or the flags of a descriptor.
-        SCTP_STREAM_SCHEDULER_VALUE | SCTP_EVENT => (0..6, None),
-        SCTP_PR_ASSOC_STATUS | SCTP_PR_STREAM_STATUS | SCTP_SOCKOPT_PEELOFF => (0..8, None),
-        SCTP_SOCKOPT_PEELOFF_FLAGS => (0..12, None),
-        SCTP_DEFAULT_SNDINFO => (12..16, None),
-        SCTP_DEFAULT_SEND_PARAM => (28..32, None),
-        SCTP_PEER_ADDR_PARAMS | SCTP_GET_PEER_ADDR_INFO => (0..4, Some(4)),
-        SCTP_PEER_ADDR_THLDS
-        | SCTP_PEER_ADDR_THLDS_V2
-        | SCTP_REMOTE_UDP_ENCAPS_PORT
-        | SCTP_PLPMTUD_PROBE_INTERVAL => (0..4, Some(8)),
-        // With the size and the pointer of a list of addresses.
-        SCTP_SOCKOPT_CONNECTX3 => (0..16, None),
-        _ => (0..0, None),
     }
 }

@@ -2,290 +2,273 @@
 
 use bytes::Bytes;
 use carrick_proto::{
-    AuthenticationConfig, ChunkType, Extensions, HmacId, KeyError, SharedKey, SharedKeyId,
+    AssociationConfig, AuthenticationConfig, ChunkType, Extensions, HmacId, KeyError,
+    ParameterChanges, SharedKey, SharedKeyId,
 };
 
+use super::scope::{OptionView, ScopeRule, perform, scope, set_future};
+use super::table::{self, AtLeast, Get, Raw, Set, SetValue, fitting, options};
 use crate::errno::Errno;
 use crate::host::Sockets;
 use crate::ids::SocketId;
 use crate::linux::*;
-use crate::table::Socket;
 
-impl Sockets {
-    /// `SCTP_PR_SUPPORTED` and the other options of extensions, of future associations
-    pub(super) fn set_supported(
-        &mut self,
-        id: SocketId,
-        name: i32,
-        value: &[u8],
-    ) -> Result<(), Errno> {
-        let is_interleaving = name == SCTP_INTERLEAVING_SUPPORTED;
-        // As Linux: longer values are allowed for interleaving alone.
-        let value = if is_interleaving {
-            AssocValue::read(value)?
-        } else {
-            AssocValue::decode(value)?
+options! {
+    IPPROTO_SCTP SCTP_PR_SUPPORTED, ID, AssocValue, [future set_pr_supported],
+        [value |view, v| supported(view, v, |e| e.partial_reliability)];
+    IPPROTO_SCTP SCTP_RECONFIG_SUPPORTED, ID, AssocValue,
+        [future |view, config, v| set_supported(view, v, &mut config.extensions.reconfiguration)],
+        [value |view, v| supported(view, v, |e| e.reconfiguration)];
+    IPPROTO_SCTP SCTP_ASCONF_SUPPORTED, ID, AssocValue,
+        [future |view, config, v| set_supported(view, v, &mut config.extensions.dynamic_addresses)],
+        [value |view, v| supported(view, v, |e| e.dynamic_addresses)];
+    IPPROTO_SCTP SCTP_AUTH_SUPPORTED, ID, AssocValue,
+        [future |view, config, v| set_supported(view, v, &mut config.extensions.authentication)],
+        [value |view, v| supported(view, v, |e| e.authentication)];
+    IPPROTO_SCTP SCTP_ECN_SUPPORTED, ID, AssocValue,
+        [future |view, config, v| set_supported(view, v, &mut config.extensions.ecn)],
+        [value |view, v| supported(view, v, |e| e.ecn)];
+    // As Linux: longer values are allowed for interleaving alone.
+    IPPROTO_SCTP SCTP_INTERLEAVING_SUPPORTED, ID, AtLeast<AssocValue>, [future set_interleaving_supported],
+        [value |view, v| supported(view, v, |e| e.interleaving)];
+    IPPROTO_SCTP SCTP_AUTH_CHUNK, NONE, Raw, [future set_auth_chunk], [refused EOPNOTSUPP];
+    IPPROTO_SCTP SCTP_HMAC_IDENT, NONE, Raw, [future set_hmac_ident], [bytes hmac_ident];
+    IPPROTO_SCTP SCTP_AUTH_KEY, NONE, Raw, [operation set_auth_key], [refused EOPNOTSUPP];
+    IPPROTO_SCTP SCTP_AUTH_ACTIVE_KEY, ID, AuthKeyId,
+        [operation |s, id, key| change_key(s, id, key, KeyChange::Activate)],
+        [value active_key];
+    IPPROTO_SCTP SCTP_AUTH_DEACTIVATE_KEY, NONE, AuthKeyId,
+        [operation |s, id, key| change_key(s, id, key, KeyChange::Deactivate)],
+        [refused EOPNOTSUPP];
+    IPPROTO_SCTP SCTP_AUTH_DELETE_KEY, NONE, AuthKeyId,
+        [operation |s, id, key| change_key(s, id, key, KeyChange::Delete)],
+        [refused EOPNOTSUPP];
+    IPPROTO_SCTP SCTP_LOCAL_AUTH_CHUNKS, ID, _, [none], [bytes local_auth_chunks];
+    IPPROTO_SCTP SCTP_PEER_AUTH_CHUNKS, ID, _, [none], [bytes peer_auth_chunks];
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KeyChange {
+    Activate,
+    Deactivate,
+    Delete,
+}
+
+/// Sets whether future associations offer an extension.
+fn set_supported(
+    view: &OptionView<'_>,
+    given: AssocValue,
+    extension: &mut bool,
+) -> Result<(), Errno> {
+    // As on Linux: an association may be named, and later ones are changed.
+    if !view.socket.is_one_to_one() && given.assoc_id != SCTP_FUTURE_ASSOC {
+        view.association(given.assoc_id)?;
+    }
+    *extension = given.value != 0;
+    Ok(())
+}
+
+fn set_pr_supported(
+    view: &OptionView<'_>,
+    config: &mut AssociationConfig,
+    given: AssocValue,
+) -> Result<(), Errno> {
+    let extensions = &mut config.extensions;
+    set_supported(view, given, &mut extensions.partial_reliability)?;
+    extensions.interleaved_partial_reliability = extensions.partial_reliability;
+    Ok(())
+}
+
+fn set_interleaving_supported(
+    view: &OptionView<'_>,
+    config: &mut AssociationConfig,
+    given: AssocValue,
+) -> Result<(), Errno> {
+    set_supported(view, given, &mut config.extensions.interleaving)?;
+    // As Linux: interleaving needs SCTP_FRAGMENT_INTERLEAVE.
+    let is_allowed = view.socket.options.fragment_interleave;
+    is_allowed.then_some(()).ok_or(Errno::EPERM)
+}
+
+fn supported(
+    view: &OptionView<'_>,
+    value: &mut AssocValue,
+    has: impl FnOnce(Extensions) -> bool,
+) -> Result<(), Errno> {
+    let association = view.source(value.assoc_id)?;
+    let stats = association.and_then(|association| association.stats());
+    let offered = view.socket.options.config.extensions;
+    value.value = has(stats.map_or(offered, |stats| stats.extensions)).into();
+    Ok(())
+}
+
+/// Refuses the options of authentication without `SCTP_AUTH_SUPPORTED`, as Linux.
+fn check_authentication(config: &AssociationConfig) -> Result<&AuthenticationConfig, Errno> {
+    if !config.extensions.authentication {
+        return Err(Errno::EACCES);
+    }
+    Ok(&config.security.authentication)
+}
+
+/// `SCTP_AUTH_CHUNK` (RFC 6458, section 8.3.2)
+fn set_auth_chunk(
+    _: &OptionView<'_>,
+    config: &mut AssociationConfig,
+    value: &[u8],
+) -> Result<(), Errno> {
+    let [kind] = *value else {
+        return Err(Errno::EINVAL);
+    };
+    let kind = ChunkType(kind);
+    if !check_authentication(config)?.required.contains(&kind) {
+        config.security.authentication.required.push(kind);
+    }
+    Ok(())
+}
+
+/// `SCTP_HMAC_IDENT` (RFC 6458, section 8.1.17)
+fn set_hmac_ident(
+    _: &OptionView<'_>,
+    config: &mut AssociationConfig,
+    value: &[u8],
+) -> Result<(), Errno> {
+    let number = i32::parse(value)? as u32 as usize;
+    let list = &value[4..];
+    if number == 0 || number.checked_mul(2) != Some(list.len()) {
+        return Err(Errno::EINVAL);
+    }
+    let pairs = list.chunks_exact(2);
+    let ids = pairs.map(|pair| HmacId(u16::from_ne_bytes([pair[0], pair[1]])));
+    let algorithms: Vec<HmacId> = ids.collect();
+    let known = [HmacId::SHA_1, HmacId::SHA_256];
+    if algorithms.iter().any(|id| !known.contains(id)) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    // RFC 4895, section 3.3: SHA-1 is always in the list.
+    if !algorithms.contains(&HmacId::SHA_1) {
+        return Err(Errno::EINVAL);
+    }
+    check_authentication(config)?;
+    config.security.authentication.algorithms = algorithms;
+    Ok(())
+}
+
+fn hmac_ident(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+    let list = &check_authentication(&view.socket.options.config)?.algorithms;
+    let mut bytes = (list.len() as u32).to_ne_bytes().to_vec();
+    bytes.extend(list.iter().flat_map(|id| id.0.to_ne_bytes()));
+    fitting(buffer, bytes)
+}
+
+/// `SCTP_AUTH_KEY` (RFC 6458, section 8.3.3). A key length of 0 means the rest of the option, which
+/// must not be empty.
+fn set_auth_key(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+    let header = AuthKey::read(value)?;
+    let rest = &value[AuthKey::SIZE..];
+    if rest.is_empty() {
+        return Err(Errno::EINVAL);
+    }
+    let secret = match usize::from(header.key_length) {
+        0 => Some(rest),
+        len => rest.get(..len),
+    };
+    let key = SharedKey {
+        id: SharedKeyId(header.key_number),
+        secret: Bytes::copy_from_slice(secret.ok_or(Errno::EINVAL)?),
+    };
+    let scope = scope(sockets, id, ScopeRule::Any, header.assoc_id)?;
+    perform(sockets, &scope, |a| {
+        let added = a.core.add_key(a.now, a.core_id, key.clone());
+        added.map_err(key_error)
+    })?;
+    if !scope.future {
+        return Ok(());
+    }
+    let mut config = sockets.table.open(id)?.options.config.clone();
+    check_authentication(&config)?;
+    let keys = &mut config.security.authentication.keys;
+    keys.retain(|other| other.id != key.id);
+    keys.push(key);
+    set_future(sockets, id, &ParameterChanges::new(), &config)
+}
+
+/// `SCTP_AUTH_ACTIVE_KEY`, `SCTP_AUTH_DEACTIVATE_KEY` and `SCTP_AUTH_DELETE_KEY` (RFC 6458, sections
+/// 8.1.18, 8.3.4 and 8.3.5)
+fn change_key(
+    sockets: &mut Sockets,
+    id: SocketId,
+    given: AuthKeyId,
+    change: KeyChange,
+) -> Result<(), Errno> {
+    let key = SharedKeyId(given.key_number);
+    let scope = scope(sockets, id, ScopeRule::Any, given.assoc_id)?;
+    perform(sockets, &scope, |a| {
+        let changed = match change {
+            KeyChange::Activate => a.core.activate_key(a.now, a.core_id, key),
+            KeyChange::Deactivate => a.core.deactivate_key(a.now, a.core_id, key),
+            KeyChange::Delete => a.core.delete_key(a.now, a.core_id, key),
         };
-        let socket = self.table.open(id)?;
-        // As on Linux: an association may be named, and later ones are changed.
-        if !socket.is_one_to_one()
-            && value.assoc_id != SCTP_FUTURE_ASSOC
-            && self.association_of(socket, value.assoc_id).is_none()
-        {
-            return Err(Errno::EINVAL);
+        changed.map_err(key_error)?;
+        if change == KeyChange::Activate {
+            a.own.active_key = key.0;
         }
-        // As Linux: interleaving needs SCTP_FRAGMENT_INTERLEAVE.
-        if is_interleaving && !socket.options.fragment_interleave {
-            return Err(Errno::EPERM);
-        }
-        let on = value.value != 0;
-        self.change_future(id, |config| {
-            let extensions = &mut config.extensions;
-            match name {
-                SCTP_PR_SUPPORTED => {
-                    extensions.partial_reliability = on;
-                    extensions.interleaved_partial_reliability = on;
-                }
-                SCTP_RECONFIG_SUPPORTED => extensions.reconfiguration = on,
-                SCTP_ASCONF_SUPPORTED => extensions.dynamic_addresses = on,
-                SCTP_AUTH_SUPPORTED => extensions.authentication = on,
-                SCTP_ECN_SUPPORTED => extensions.ecn = on,
-                _ => extensions.interleaving = on,
-            }
-        })
+        Ok(())
+    })?;
+    if !scope.future {
+        return Ok(());
     }
+    let mut config = sockets.table.open(id)?.options.config.clone();
+    check_authentication(&config)?;
+    let authentication = &mut config.security.authentication;
+    let is_null = key.0 == 0 && authentication.null_key;
+    let exists = authentication.keys.iter().any(|other| other.id == key);
+    let is_active = authentication.active == key;
+    match change {
+        KeyChange::Activate if exists || is_null => authentication.active = key,
+        KeyChange::Delete | KeyChange::Deactivate if exists && !is_active => {
+            authentication.keys.retain(|other| other.id != key);
+        }
+        KeyChange::Delete if is_null && !is_active => authentication.null_key = false,
+        _ => return Err(Errno::EINVAL),
+    }
+    set_future(sockets, id, &ParameterChanges::new(), &config)
+}
 
-    pub(super) fn get_supported(
-        &self,
-        socket: &Socket,
-        name: i32,
-        buffer: &[u8],
-    ) -> Result<Vec<u8>, Errno> {
-        let mut value = AssocValue::read(buffer)?;
-        let association = self.source(socket, value.assoc_id)?;
-        let stats = association.and_then(|id| self.stats(id));
-        let offered = socket.options.config.extensions;
-        let extensions: Extensions = stats.map_or(offered, |stats| stats.extensions);
-        let on = match name {
-            SCTP_PR_SUPPORTED => extensions.partial_reliability,
-            SCTP_RECONFIG_SUPPORTED => extensions.reconfiguration,
-            SCTP_ASCONF_SUPPORTED => extensions.dynamic_addresses,
-            SCTP_AUTH_SUPPORTED => extensions.authentication,
-            SCTP_ECN_SUPPORTED => extensions.ecn,
-            _ => extensions.interleaving,
-        };
-        value.value = on.into();
-        Ok(value.encode())
-    }
+fn active_key(view: &OptionView<'_>, key: &mut AuthKeyId) -> Result<(), Errno> {
+    let association = view.source(key.assoc_id)?;
+    let future = check_authentication(&view.socket.options.config)?.active.0;
+    key.key_number = association.map_or(future, |a| a.own.active_key);
+    Ok(())
+}
 
-    fn change_authentication(
-        &mut self,
-        id: SocketId,
-        change: impl FnOnce(&mut AuthenticationConfig),
-    ) -> Result<(), Errno> {
-        // As Linux: without SCTP_AUTH_SUPPORTED the options are refused.
-        if !self
-            .table
-            .open(id)?
-            .options
-            .config
-            .extensions
-            .authentication
-        {
-            return Err(Errno::EACCES);
-        }
-        self.change_future(id, |config| change(&mut config.security.authentication))
+/// `SCTP_LOCAL_AUTH_CHUNKS` (RFC 6458, section 8.2.4)
+fn local_auth_chunks(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+    let header = AuthChunks::read(buffer)?;
+    let config = view.parameters(view.source(header.assoc_id)?);
+    let required = &check_authentication(config)?.required;
+    // RFC 5061, section 4.1.1: they are authenticated without being in the list of the user.
+    let mut all = Vec::new();
+    if config.extensions.dynamic_addresses {
+        all.extend([ChunkType::ASCONF, ChunkType::ASCONF_ACK]);
     }
+    for kind in required {
+        if !all.contains(kind) {
+            all.push(*kind);
+        }
+    }
+    chunk_list(header, &all, buffer)
+}
 
-    /// `SCTP_AUTH_CHUNK` (RFC 6458, section 8.3.2)
-    pub(super) fn set_auth_chunk(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
-        let [kind] = *value else {
-            return Err(Errno::EINVAL);
-        };
-        self.change_authentication(id, |authentication| {
-            let kind = ChunkType(kind);
-            if !authentication.required.contains(&kind) {
-                authentication.required.push(kind);
-            }
-        })
+/// `SCTP_PEER_AUTH_CHUNKS` (RFC 6458, section 8.2.3)
+fn peer_auth_chunks(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+    let header = AuthChunks::read(buffer)?;
+    let association = view.association(header.assoc_id)?;
+    let stats = association.stats().ok_or(Errno::EINVAL)?;
+    if !stats.extensions.authentication {
+        return Err(Errno::EACCES);
     }
-
-    /// `SCTP_HMAC_IDENT` (RFC 6458, section 8.1.17)
-    pub(super) fn set_hmac_ident(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
-        let number = value.get(..4).ok_or(Errno::EINVAL)?;
-        let number = u32::from_ne_bytes([number[0], number[1], number[2], number[3]]) as usize;
-        let list = &value[4..];
-        if number == 0 || number.checked_mul(2) != Some(list.len()) {
-            return Err(Errno::EINVAL);
-        }
-        let algorithms: Vec<HmacId> = list
-            .chunks_exact(2)
-            .map(|pair| HmacId(u16::from_ne_bytes([pair[0], pair[1]])))
-            .collect();
-        let known = [HmacId::SHA_1, HmacId::SHA_256];
-        if algorithms.iter().any(|id| !known.contains(id)) {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        // RFC 4895, section 3.3: SHA-1 is always in the list.
-        if !algorithms.contains(&HmacId::SHA_1) {
-            return Err(Errno::EINVAL);
-        }
-        self.change_authentication(id, |authentication| authentication.algorithms = algorithms)
-    }
-
-    pub(super) fn get_hmac_ident(socket: &Socket, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
-        let config = &socket.options.config;
-        if !config.extensions.authentication {
-            return Err(Errno::EACCES);
-        }
-        let list = &config.security.authentication.algorithms;
-        let mut bytes = (list.len() as u32).to_ne_bytes().to_vec();
-        bytes.extend(list.iter().flat_map(|id| id.0.to_ne_bytes()));
-        (bytes.len() <= buffer.len())
-            .then_some(bytes)
-            .ok_or(Errno::EINVAL)
-    }
-
-    /// `SCTP_AUTH_KEY` (RFC 6458, section 8.3.3). A key length of 0 means the rest of the option, which
-    /// must not be empty.
-    pub(super) fn set_auth_key(&mut self, id: SocketId, value: &[u8]) -> Result<(), Errno> {
-        let now = self.now;
-        let header = AuthKey::read(value)?;
-        let rest = &value[AuthKey::SIZE..];
-        if rest.is_empty() {
-            return Err(Errno::EINVAL);
-        }
-        let len = usize::from(header.key_length);
-        let secret = if len == 0 {
-            Some(rest)
-        } else {
-            rest.get(..len)
-        };
-        let key = SharedKey {
-            id: SharedKeyId(header.key_number),
-            secret: Bytes::copy_from_slice(secret.ok_or(Errno::EINVAL)?),
-        };
-        let target = self.target(self.table.open(id)?, header.assoc_id)?;
-        self.perform(&target, |core, core_id| {
-            core.add_key(now, core_id, key.clone()).map_err(key_error)
-        })?;
-        if !target.future {
-            return Ok(());
-        }
-        self.change_authentication(id, |authentication| {
-            authentication.keys.retain(|other| other.id != key.id);
-            authentication.keys.push(key);
-        })
-    }
-
-    /// `SCTP_AUTH_ACTIVE_KEY`, `SCTP_AUTH_DEACTIVATE_KEY` and `SCTP_AUTH_DELETE_KEY` (RFC 6458, sections
-    /// 8.1.18, 8.3.4 and 8.3.5)
-    pub(super) fn change_key(
-        &mut self,
-        id: SocketId,
-        name: i32,
-        value: &[u8],
-    ) -> Result<(), Errno> {
-        let now = self.now;
-        let given = AuthKeyId::decode(value)?;
-        let key = SharedKeyId(given.key_number);
-        let target = self.target(self.table.open(id)?, given.assoc_id)?;
-        for association in target.associations {
-            let (core, core_id) = self.core_of(association).ok_or(Errno::EINVAL)?;
-            let changed = match name {
-                SCTP_AUTH_ACTIVE_KEY => core.activate_key(now, core_id, key),
-                SCTP_AUTH_DEACTIVATE_KEY => core.deactivate_key(now, core_id, key),
-                _ => core.delete_key(now, core_id, key),
-            };
-            changed.map_err(key_error)?;
-            if let Some(association) = self.associations.get_mut(association)
-                && name == SCTP_AUTH_ACTIVE_KEY
-            {
-                association.active_key = key.0;
-            }
-            self.settle_association(association);
-        }
-        if !target.future {
-            return Ok(());
-        }
-        let config = &self.table.open(id)?.options.config;
-        if !config.extensions.authentication {
-            return Err(Errno::EACCES);
-        }
-        let authentication = &config.security.authentication;
-        let is_null = key.0 == 0 && authentication.null_key;
-        let exists = authentication.keys.iter().any(|other| other.id == key);
-        let is_active = authentication.active == key;
-        match name {
-            SCTP_AUTH_ACTIVE_KEY if exists || is_null => {
-                self.change_authentication(id, |authentication| authentication.active = key)
-            }
-            SCTP_AUTH_DELETE_KEY | SCTP_AUTH_DEACTIVATE_KEY if exists && !is_active => self
-                .change_authentication(id, |authentication| {
-                    authentication.keys.retain(|other| other.id != key);
-                }),
-            SCTP_AUTH_DELETE_KEY if is_null && !is_active => {
-                self.change_authentication(id, |authentication| authentication.null_key = false)
-            }
-            _ => Err(Errno::EINVAL),
-        }
-    }
-
-    pub(super) fn get_active_key(&self, socket: &Socket, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
-        let mut key = AuthKeyId::read(buffer)?;
-        let association = self.source(socket, key.assoc_id)?;
-        if !socket.options.config.extensions.authentication {
-            return Err(Errno::EACCES);
-        }
-        let future = socket.options.config.security.authentication.active.0;
-        let association = association.and_then(|id| self.associations.get(id));
-        key.key_number = association.map_or(future, |a| a.active_key);
-        Ok(key.encode())
-    }
-
-    /// `SCTP_LOCAL_AUTH_CHUNKS` (RFC 6458, section 8.2.4)
-    pub(super) fn get_local_auth_chunks(
-        &self,
-        socket: &Socket,
-        buffer: &[u8],
-    ) -> Result<Vec<u8>, Errno> {
-        let header = AuthChunks::read(buffer)?;
-        let association = self.source(socket, header.assoc_id)?;
-        let config = self.config_of(socket, association);
-        if !config.extensions.authentication {
-            return Err(Errno::EACCES);
-        }
-        let required = &config.security.authentication.required;
-        // RFC 5061, section 4.1.1: they are authenticated without being in the list of the user.
-        let mut all = Vec::new();
-        if config.extensions.dynamic_addresses {
-            all.extend([ChunkType::ASCONF, ChunkType::ASCONF_ACK]);
-        }
-        for kind in required {
-            if !all.contains(kind) {
-                all.push(*kind);
-            }
-        }
-        chunk_list(header, &all, buffer)
-    }
-
-    /// `SCTP_PEER_AUTH_CHUNKS` (RFC 6458, section 8.2.3)
-    pub(super) fn get_peer_auth_chunks(
-        &self,
-        socket: &Socket,
-        buffer: &[u8],
-    ) -> Result<Vec<u8>, Errno> {
-        let header = AuthChunks::read(buffer)?;
-        let association = self.association_of(socket, header.assoc_id);
-        let association = association.ok_or(Errno::EINVAL)?;
-        let (core, core_id) = self.core_ref(association).ok_or(Errno::EINVAL)?;
-        let stats = core.association_stats(core_id).ok_or(Errno::EINVAL)?;
-        if !stats.extensions.authentication {
-            return Err(Errno::EACCES);
-        }
-        let chunks: Vec<ChunkType> = core.peer_required_chunks(core_id).collect();
-        chunk_list(header, &chunks, buffer)
-    }
+    let chunks = association.core.peer_required_chunks(association.core_id);
+    chunk_list(header, &chunks.collect::<Vec<_>>(), buffer)
 }
 
 fn key_error(error: KeyError) -> Errno {
@@ -305,7 +288,5 @@ fn chunk_list(
     header.number = chunks.len() as u32;
     let mut bytes = header.encode();
     bytes.extend(chunks.iter().map(|kind| kind.0));
-    (bytes.len() <= buffer.len())
-        .then_some(bytes)
-        .ok_or(Errno::EINVAL)
+    fitting(buffer, bytes)
 }

@@ -3,134 +3,85 @@
 
 use std::time::Duration;
 
-use carrick_proto::ParameterChanges;
+use carrick_proto::{AssociationConfig, ParameterChanges};
 
+use super::scope::{OptionScope, OptionView, ScopeRule, change_parameters, scope};
+use super::table::{self, AtLeast, Get, IntoBytes, Raw, Set, SetValue, options};
 use crate::errno::Errno;
 use crate::host::Sockets;
-use crate::ids::SocketId;
+use crate::host::associations::association_mut;
+use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
 use crate::settings::Timeout;
-use crate::table::{Family, SocketState, Style};
-
-use super::{everything, flag, read_int};
+use crate::table::{Family, Socket, SocketState, Style};
 
 /// Smallest buffers of Linux in bytes.
 const MIN_SEND_BUFFER: i32 = 4608;
 const MIN_RECEIVE_BUFFER: i32 = 2304;
 /// Largest buffer in bytes that the core accepts.
 const MAX_BUFFER: i32 = 1 << 30;
+/// Keys of the reported values of `IP_TOS` and `IPV6_TCLASS`.
+const TOS: (u32, u32) = (IPPROTO_IP as u32, IP_TOS as u32);
+const TCLASS: (u32, u32) = (IPPROTO_IPV6 as u32, IPV6_TCLASS as u32);
+
+options! {
+    SOL_SOCKET SO_REUSEADDR, NONE, bool, [options |o, on| o.reuse_address = on],
+        [cut |s| i32::from(s.options.reuse_address)];
+    SOL_SOCKET SO_REUSEPORT, NONE, bool, [options |o, on| o.reuse_port = on], [cut |s| i32::from(s.options.reuse_port)];
+    SOL_SOCKET SO_LINGER, NONE, AtLeast<Linger>, [options |o, time| o.linger = seconds(time)], [cut linger];
+    SOL_SOCKET SO_RCVTIMEO, NONE, Timeout, [options |o, limit| o.receive_timeout = limit],
+        [cut |s| s.options.receive_timeout];
+    SOL_SOCKET SO_SNDTIMEO, NONE, Timeout, [options |o, limit| o.send_timeout = limit],
+        [cut |s| s.options.send_timeout];
+    SOL_SOCKET SO_SNDBUF, NONE, i32, [operation set_send_buffer], [cut |s| s.options.send_buffer() as i32];
+    SOL_SOCKET SO_RCVBUF, NONE, i32, [future set_receive_buffer], [cut |s| s.options.receive_buffer() as i32];
+    SOL_SOCKET SO_ERROR, NONE, _, [none], [operation take_error];
+    SOL_SOCKET SO_TYPE, NONE, _, [none], [cut socket_type];
+    SOL_SOCKET SO_DOMAIN, NONE, _, [none], [cut domain];
+    SOL_SOCKET SO_PROTOCOL, NONE, _, [none], [cut |_| IPPROTO_SCTP];
+    SOL_SOCKET SO_ACCEPTCONN, NONE, _, [none], [cut |s| i32::from(s.state == SocketState::Listening)];
+    // Without an effect: heartbeats replace keepalive. No socket of SCTP has a position for MSG_PEEK.
+    SOL_SOCKET SO_KEEPALIVE, NONE, i32, [reported |on| (on != 0).into()], [reported 0];
+    SOL_SOCKET SO_BROADCAST, NONE, i32, [reported |on| (on != 0).into()], [reported 0];
+    SOL_SOCKET SO_OOBINLINE, NONE, i32, [reported |on| (on != 0).into()], [reported 0];
+    SOL_SOCKET SO_PRIORITY, NONE, i32, [reported |priority| priority as u32], [reported 0];
+    SOL_SOCKET SO_RCVLOWAT, NONE, i32, [reported low_water_mark], [reported 1];
+    SOL_SOCKET SO_PEEK_OFF, NONE, _, [refused EOPNOTSUPP], [refused EOPNOTSUPP];
+    IPPROTO_IP IP_TOS, NONE, Raw, [operation set_tos], [reported 0];
+    IPPROTO_IPV6 IPV6_TCLASS, NONE, Raw, [operation set_traffic_class], [bytes traffic_class];
+    IPPROTO_IPV6 IPV6_V6ONLY, NONE, Raw, [socket set_v6_only], [bytes v6_only];
+}
+
+/// `struct timeval`. A negative time means not to wait, zero to wait without a limit.
+impl SetValue for Timeout {
+    type Value<'a> = Self;
+
+    fn parse(value: &[u8]) -> Result<Self, Errno> {
+        let time = TimeValue::read(value)?;
+        if !(0..1_000_000).contains(&time.microseconds) {
+            return Err(Errno::EDOM);
+        }
+        let microseconds = time.microseconds as u32;
+        Ok(match u64::try_from(time.seconds) {
+            Err(_) => Some(Duration::ZERO),
+            Ok(0) if microseconds == 0 => None,
+            Ok(seconds) => Some(Duration::new(seconds, microseconds * 1000)),
+        })
+    }
+}
+
+impl IntoBytes for Timeout {
+    fn into_bytes(self) -> Vec<u8> {
+        let timeout = self.unwrap_or_default();
+        let value = TimeValue {
+            seconds: timeout.as_secs() as i64,
+            microseconds: timeout.subsec_micros().into(),
+        };
+        value.encode()
+    }
+}
 
 impl Sockets {
-    pub(super) fn set_socket_level(
-        &mut self,
-        id: SocketId,
-        option: (i32, i32),
-        value: &[u8],
-    ) -> Result<(), Errno> {
-        let socket = self.table.open_mut(id)?;
-        let is_bound = socket.port.is_some();
-        let options = &mut socket.options;
-        match option {
-            (SOL_SOCKET, SO_REUSEADDR) => options.reuse_address = flag(value)?,
-            (SOL_SOCKET, SO_REUSEPORT) => options.reuse_port = flag(value)?,
-            (SOL_SOCKET, SO_LINGER) => {
-                let linger = Linger::read(value)?;
-                let seconds = u32::try_from(linger.seconds).unwrap_or(i32::MAX as u32);
-                options.linger = (linger.on != 0).then_some(seconds);
-            }
-            (SOL_SOCKET, SO_RCVTIMEO) => options.receive_timeout = timeout(value)?,
-            (SOL_SOCKET, SO_SNDTIMEO) => options.send_timeout = timeout(value)?,
-            (SOL_SOCKET, SO_SNDBUF) => {
-                let size = buffer_size(read_int(value)?, MIN_SEND_BUFFER);
-                return self.set_send_buffer(id, size);
-            }
-            (SOL_SOCKET, SO_RCVBUF) => {
-                let size = buffer_size(read_int(value)?, MIN_RECEIVE_BUFFER);
-                return self.change_future(id, |config| {
-                    config.buffers.receive_buffer = size;
-                    config.buffers.max_receive_buffer = None;
-                });
-            }
-            (IPPROTO_IPV6, IPV6_V6ONLY) if socket.family == Family::Inet6 => {
-                if is_bound {
-                    return Err(Errno::EINVAL);
-                }
-                options.v6_only = flag(value)?;
-            }
-            (level, name) => {
-                let value = reported_value(socket.family, option, value)?;
-                let key = (level as u32, name as u32);
-                self.table.open_mut(id)?.options.reported.insert(key, value);
-                if [(IPPROTO_IP, IP_TOS), (IPPROTO_IPV6, IPV6_TCLASS)].contains(&option) {
-                    let class = (level == IPPROTO_IP, value as u8);
-                    return self.apply_traffic_class(id, class);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// `SO_SNDBUF`, also of existing associations
-    fn set_send_buffer(&mut self, id: SocketId, size: usize) -> Result<(), Errno> {
-        let target = everything(self.table.open(id)?);
-        let changes = ParameterChanges::new().send_buffer(size);
-        self.change_parameters(id, &target, &changes)?;
-        for association in self.table.open(id)?.full.clone() {
-            let core = self.core_of(association);
-            if core.is_some_and(|(core, core_id)| core.has_send_room(core_id)) {
-                self.on_send_room(association);
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn get_socket_level(
-        &mut self,
-        id: SocketId,
-        option: (i32, i32),
-        buffer: &[u8],
-    ) -> Result<Vec<u8>, Errno> {
-        let socket = self.table.open_mut(id)?;
-        let options = &socket.options;
-        let value = match option {
-            (SOL_SOCKET, SO_ERROR) => socket.take_error().map_or(0, Errno::number),
-            (SOL_SOCKET, SO_TYPE) => match socket.style {
-                Style::OneToOne => SOCK_STREAM,
-                Style::OneToMany => SOCK_SEQPACKET,
-            },
-            (SOL_SOCKET, SO_DOMAIN) => match socket.family {
-                Family::Inet => AF_INET,
-                Family::Inet6 => AF_INET6,
-            },
-            (SOL_SOCKET, SO_PROTOCOL) => IPPROTO_SCTP,
-            (SOL_SOCKET, SO_ACCEPTCONN) => i32::from(socket.state == SocketState::Listening),
-            (SOL_SOCKET, SO_REUSEADDR) => options.reuse_address.into(),
-            (SOL_SOCKET, SO_REUSEPORT) => options.reuse_port.into(),
-            (SOL_SOCKET, SO_SNDBUF) => options.send_buffer() as i32,
-            (SOL_SOCKET, SO_RCVBUF) => options.receive_buffer() as i32,
-            (SOL_SOCKET, SO_LINGER) => {
-                let linger = Linger {
-                    on: options.linger.is_some().into(),
-                    seconds: options.linger.unwrap_or(0) as i32,
-                };
-                return Ok(fitting(buffer, linger.encode()));
-            }
-            (SOL_SOCKET, SO_RCVTIMEO) => {
-                return Ok(fitting(buffer, timeval(options.receive_timeout)));
-            }
-            (SOL_SOCKET, SO_SNDTIMEO) => {
-                return Ok(fitting(buffer, timeval(options.send_timeout)));
-            }
-            (IPPROTO_IPV6, IPV6_V6ONLY) if socket.family == Family::Inet6 => options.v6_only.into(),
-            (level, name) => {
-                let default = reported_default(socket.family, option)?;
-                let key = (level as u32, name as u32);
-                options.reported.get(&key).copied().unwrap_or(default) as i32
-            }
-        };
-        Ok(fitting(buffer, value.to_ne_bytes().to_vec()))
-    }
-
     /// Returns the limits of a socket's blocking calls: `SO_RCVTIMEO` and `SO_SNDTIMEO`. The caller, who
     /// blocks, applies them.
     ///
@@ -142,34 +93,41 @@ impl Sockets {
     }
 }
 
-/// Returns the default of `IP_TOS` and `IPV6_TCLASS`, or of an option that is accepted and reported without an
-/// effect: heartbeats replace keepalive. No socket of SCTP has a position for `MSG_PEEK`.
-fn reported_default(family: Family, option: (i32, i32)) -> Result<u32, Errno> {
-    match option {
-        (SOL_SOCKET, SO_RCVLOWAT) => Ok(1),
-        (SOL_SOCKET, SO_KEEPALIVE | SO_BROADCAST | SO_OOBINLINE | SO_PRIORITY)
-        | (IPPROTO_IP, IP_TOS) => Ok(0),
-        (IPPROTO_IPV6, IPV6_TCLASS) if family == Family::Inet6 => Ok(0),
-        (SOL_SOCKET, SO_PEEK_OFF) => Err(Errno::EOPNOTSUPP),
-        _ => Err(Errno::ENOPROTOOPT),
+fn seconds(linger: Linger) -> Option<u32> {
+    let seconds = u32::try_from(linger.seconds).unwrap_or(i32::MAX as u32);
+    (linger.on != 0).then_some(seconds)
+}
+
+fn linger(socket: &Socket) -> Linger {
+    let linger = socket.options.linger;
+    Linger {
+        on: linger.is_some().into(),
+        seconds: linger.unwrap_or(0) as i32,
     }
 }
 
-/// Returns the value of such an option that is stored.
-fn reported_value(family: Family, option: (i32, i32), value: &[u8]) -> Result<u32, Errno> {
-    reported_default(family, option)?;
-    if option == (IPPROTO_IP, IP_TOS) {
-        // Linux allows a single byte.
-        return value.first().map(|tos| (*tos).into()).ok_or(Errno::EINVAL);
+/// `SO_SNDBUF`, also of existing associations
+fn set_send_buffer(sockets: &mut Sockets, id: SocketId, asked: i32) -> Result<(), Errno> {
+    let scope = scope(sockets, id, ScopeRule::Everything, 0)?;
+    let changes = ParameterChanges::new().send_buffer(buffer_size(asked, MIN_SEND_BUFFER));
+    change_parameters(sockets, id, &scope, &changes)?;
+    for association in sockets.table.open(id)?.full.clone() {
+        let core = sockets.core_of(association);
+        if core.is_some_and(|(core, core_id)| core.has_send_room(core_id)) {
+            sockets.on_send_room(association);
+        }
     }
-    let value = read_int(value)?;
-    match option.1 {
-        IPV6_TCLASS if !(-1..=255).contains(&value) => Err(Errno::EINVAL),
-        IPV6_TCLASS => Ok(value.max(0) as u32),
-        SO_PRIORITY => Ok(value as u32),
-        SO_RCVLOWAT => Ok(u32::try_from(value).map_or(i32::MAX as u32, |bytes| bytes.max(1))),
-        _ => Ok(u32::from(value != 0)),
-    }
+    Ok(())
+}
+
+fn set_receive_buffer(
+    _: &OptionView<'_>,
+    config: &mut AssociationConfig,
+    asked: i32,
+) -> Result<(), Errno> {
+    config.buffers.receive_buffer = buffer_size(asked, MIN_RECEIVE_BUFFER);
+    config.buffers.max_receive_buffer = None;
+    Ok(())
 }
 
 /// Returns the size of a buffer in bytes: twice the requested size, as in Linux.
@@ -178,31 +136,106 @@ fn buffer_size(asked: i32, min: i32) -> usize {
     doubled.max(min) as usize
 }
 
-fn timeout(value: &[u8]) -> Result<Timeout, Errno> {
-    let time = TimeValue::read(value)?;
-    if !(0..1_000_000).contains(&time.microseconds) {
-        return Err(Errno::EDOM);
+fn take_error(sockets: &mut Sockets, id: SocketId, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+    let error = sockets.table.open_mut(id)?.take_error();
+    Ok(table::cut(buffer, error.map_or(0, Errno::number)))
+}
+
+fn socket_type(socket: &Socket) -> i32 {
+    match socket.style {
+        Style::OneToOne => SOCK_STREAM,
+        Style::OneToMany => SOCK_SEQPACKET,
     }
-    let microseconds = time.microseconds as u32;
-    // A negative time means not to wait, zero to wait without a limit.
-    Ok(match u64::try_from(time.seconds) {
-        Err(_) => Some(Duration::ZERO),
-        Ok(0) if microseconds == 0 => None,
-        Ok(seconds) => Some(Duration::new(seconds, microseconds * 1000)),
-    })
 }
 
-fn timeval(timeout: Timeout) -> Vec<u8> {
-    let timeout = timeout.unwrap_or_default();
-    let value = TimeValue {
-        seconds: timeout.as_secs() as i64,
-        microseconds: timeout.subsec_micros().into(),
+fn domain(socket: &Socket) -> i32 {
+    match socket.family {
+        Family::Inet => AF_INET,
+        Family::Inet6 => AF_INET6,
+    }
+}
+
+fn low_water_mark(bytes: i32) -> u32 {
+    u32::try_from(bytes).map_or(i32::MAX as u32, |bytes| bytes.max(1))
+}
+
+/// Refuses an option of IPv6 on a socket of another family.
+fn check_inet6(socket: &Socket) -> Result<(), Errno> {
+    let is_inet6 = socket.family == Family::Inet6;
+    is_inet6.then_some(()).ok_or(Errno::ENOPROTOOPT)
+}
+
+fn set_v6_only(socket: &mut Socket, value: &[u8]) -> Result<(), Errno> {
+    check_inet6(socket)?;
+    if socket.port.is_some() {
+        return Err(Errno::EINVAL);
+    }
+    socket.options.v6_only = bool::parse(value)?;
+    Ok(())
+}
+
+fn v6_only(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+    check_inet6(view.socket)?;
+    Ok(table::cut(buffer, i32::from(view.socket.options.v6_only)))
+}
+
+/// `IP_TOS`, for which Linux allows a single byte
+fn set_tos(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+    let tos = *value.first().ok_or(Errno::EINVAL)?;
+    let socket = sockets.table.open_mut(id)?;
+    socket.options.reported.insert(TOS, tos.into());
+    let mut changes = ParameterChanges::new();
+    changes.dscp_v4 = Some(tos >> 2);
+    apply_traffic_class(sockets, id, &changes)
+}
+
+/// `IPV6_TCLASS`
+fn set_traffic_class(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+    let socket = sockets.table.open_mut(id)?;
+    check_inet6(socket)?;
+    let class = i32::parse(value)?;
+    if !(-1..=255).contains(&class) {
+        return Err(Errno::EINVAL);
+    }
+    let class = class.max(0) as u8;
+    socket.options.reported.insert(TCLASS, class.into());
+    let mut changes = ParameterChanges::new();
+    changes.dscp_v6 = Some(class >> 2);
+    apply_traffic_class(sockets, id, &changes)
+}
+
+fn traffic_class(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+    check_inet6(view.socket)?;
+    let class = view.socket.options.reported.get(&TCLASS).copied();
+    Ok(table::cut(buffer, class.unwrap_or(0) as i32))
+}
+
+/// Applies `IP_TOS` or `IPV6_TCLASS` to the packets of a socket, but not to those with a DSCP of
+/// `SCTP_PEER_ADDR_PARAMS`, as Linux does.
+fn apply_traffic_class(
+    sockets: &mut Sockets,
+    id: SocketId,
+    changes: &ParameterChanges,
+) -> Result<(), Errno> {
+    let socket = sockets.table.open(id)?;
+    let without_own = |id: &AssocId| {
+        let association = sockets.associations.get(*id);
+        association.is_some_and(|a| a.dscp.is_none())
     };
-    value.encode()
-}
-
-/// Returns as much of a value as a buffer holds, as Linux does on this level.
-fn fitting(buffer: &[u8], mut value: Vec<u8>) -> Vec<u8> {
-    value.truncate(buffer.len());
-    value
+    let all = socket.associations.iter().copied();
+    let scope = OptionScope {
+        future: socket.options.dscp.is_none(),
+        associations: all.filter(without_own).collect(),
+    };
+    change_parameters(sockets, id, &scope, changes)?;
+    for id in scope.associations {
+        let Some(a) = association_mut(sockets, id) else {
+            continue;
+        };
+        for (path, dscp) in &a.own.path_dscps {
+            // The path may not exist any more.
+            let _ = a.core.set_dscp(a.now, a.core_id, *path, dscp >> 2);
+        }
+    }
+    Ok(())
 }
