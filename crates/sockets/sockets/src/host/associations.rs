@@ -7,6 +7,10 @@ use carrick_proto::{AssociationConfig, AssociationStats, Endpoint, PathStats, Ti
 use super::Sockets;
 use crate::associations::{Association, Associations};
 use crate::errno::Errno;
+use crate::host::calls::connect::end_setup;
+use crate::host::calls::shutdown::shut_down_association;
+use crate::host::memory::count_buffers;
+use crate::host::settle_association;
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::ports::Ports;
 use crate::table::Socket;
@@ -138,7 +142,7 @@ pub(crate) fn with_association<T>(
     change: impl FnOnce(&mut AssociationMut<'_>) -> T,
 ) -> Option<T> {
     let result = change(&mut association_mut(sockets, id)?);
-    sockets.settle_association(id);
+    settle_association(sockets, id);
     Some(result)
 }
 
@@ -147,130 +151,72 @@ impl Sockets {
     pub(crate) fn lookup(&self) -> AssociationLookup<'_> {
         AssociationLookup::new(&self.associations, &self.ports)
     }
+}
 
-    /// Adds an association of a socket with the socket's options.
-    pub(crate) fn insert_association(
-        &mut self,
-        port: PortId,
-        core: carrick_proto::AssociationId,
-        socket_id: SocketId,
-        peer: SocketAddr,
-    ) -> Option<AssocId> {
-        let socket = self.table.get_mut(socket_id)?;
-        let endpoint = self.ports.get(port)?.core();
-        let of_socket = (socket_id, &socket.options, socket.owner);
-        let mut association = Association::new((port, core), of_socket, peer, self.now);
-        association.set_source(endpoint);
-        let peers = endpoint.paths(core).map(|path| path.remote).collect();
-        let id = self.associations.insert(association, peers);
-        self.ports.add_association(port);
-        socket.associations.insert(id);
-        Some(id)
+/// Adds an association of a socket with the socket's options.
+pub(crate) fn insert_association(
+    sockets: &mut Sockets,
+    port: PortId,
+    core: carrick_proto::AssociationId,
+    socket_id: SocketId,
+    peer: SocketAddr,
+) -> Option<AssocId> {
+    let socket = sockets.table.get_mut(socket_id)?;
+    let endpoint = sockets.ports.get(port)?.core();
+    let of_socket = (socket_id, &socket.options, socket.owner);
+    let mut association = Association::new((port, core), of_socket, peer, sockets.now);
+    association.set_source(endpoint);
+    let peers = endpoint.paths(core).map(|path| path.remote).collect();
+    let id = sockets.associations.insert(association, peers);
+    sockets.ports.add_association(port);
+    socket.associations.insert(id);
+    Some(id)
+}
+
+/// Removes an association, also from its socket and its port.
+pub(crate) fn remove_association(sockets: &mut Sockets, id: AssocId) {
+    end_setup(sockets, id, Err(Errno::ECONNREFUSED));
+    if let Some(association) = sockets.associations.get(id) {
+        count_buffers(sockets, association.core().0);
     }
-
-    /// Removes an association, also from its socket and its port.
-    pub(crate) fn remove_association(&mut self, id: AssocId) {
-        self.end_setup(id, Err(Errno::ECONNREFUSED));
-        if let Some(association) = self.associations.get(id) {
-            self.count_buffers(association.core().0);
-        }
-        let Some(association) = self.associations.remove(id) else {
-            return;
-        };
-        if let Some(socket) = association.socket().and_then(|id| self.table.get_mut(id)) {
-            socket.associations.remove(&id);
-            socket.full.remove(&id);
-        }
-        self.ports.remove_association(association.core().0);
+    let Some(association) = sockets.associations.remove(id) else {
+        return;
+    };
+    if let Some(socket) = association
+        .socket()
+        .and_then(|id| sockets.table.get_mut(id))
+    {
+        socket.associations.remove(&id);
+        socket.full.remove(&id);
     }
+    sockets.ports.remove_association(association.core().0);
+}
 
-    /// Returns the association that an identifier means on a socket: the only one of a one-to-one or
-    /// branched-off socket, whatever the identifier.
-    pub(crate) fn association_of(&self, socket: &Socket, id: i32) -> Option<AssocId> {
-        let id = match socket.only_association() {
-            Some(only) => only,
-            None if socket.is_one_to_one() => return None,
-            None => AssocId(id),
-        };
-        let known = socket.associations.contains(&id);
-        (known && self.associations.is_open(id)).then_some(id)
+/// Enters the addresses of an association's peer into the index of peers, in place of those that it had.
+pub(crate) fn index_peer(sockets: &mut Sockets, id: AssocId) {
+    if let Some(association) = sockets.lookup().get(id) {
+        let addresses = association.paths().map(|path| path.remote).collect();
+        sockets.associations.set_peers(id, addresses);
     }
+}
 
-    /// Returns the endpoint and the core's identifier of an association.
-    pub(crate) fn core_of(
-        &mut self,
-        id: AssocId,
-    ) -> Option<(&mut Endpoint, carrick_proto::AssociationId)> {
-        let (port, core_id) = self.associations.get(id)?.core();
-        Some((self.ports.core_mut(port)?, core_id))
+/// Starts the observation of an association for `SCTP_AUTOCLOSE`.
+pub(crate) fn watch_idle(sockets: &mut Sockets, id: AssocId) {
+    let socket = sockets.associations.get(id).and_then(|a| a.socket());
+    let socket = socket.and_then(|id| sockets.table.get(id));
+    // RFC 6458, section 8.1.8: one-to-many sockets only.
+    if socket.is_some_and(|s| !s.is_single()) {
+        sockets.associations.watch_idle(id);
     }
+}
 
-    /// Returns the endpoint and the core's identifier of an association for reading.
-    pub(crate) fn core_ref(
-        &self,
-        id: AssocId,
-    ) -> Option<(&Endpoint, carrick_proto::AssociationId)> {
-        let (port, core_id) = self.associations.get(id)?.core();
-        Some((self.ports.get(port)?.core(), core_id))
-    }
-
-    /// Returns the state and counters of an association; `None` after its end in the core.
-    pub(super) fn stats(&self, id: AssocId) -> Option<AssociationStats> {
-        let (core, core_id) = self.core_ref(id)?;
-        core.association_stats(core_id)
-    }
-
-    /// Returns the path to which new data of an association goes.
-    pub(super) fn current_path(&self, id: AssocId) -> Option<PathStats> {
-        let current = self.stats(id)?.current?;
-        let (core, core_id) = self.core_ref(id)?;
-        core.path_stats(core_id, current)
-    }
-
-    /// Returns the association of a socket with a peer at this address.
-    pub(crate) fn find_by_peer(&self, socket: &Socket, ip: IpAddr, number: u16) -> Option<AssocId> {
-        let is_open =
-            |id: &AssocId| socket.associations.contains(id) && self.associations.is_open(*id);
-        let indexed = self.associations.with_peer(socket.port?, ip, number);
-        if let Some(id) = indexed.filter(is_open) {
-            return Some(id);
-        }
-        // The INIT ACK may have listed further addresses.
-        let mut set_ups = self.associations.setting_up().filter(is_open);
-        set_ups.find(|id| {
-            let association = self.associations.get(*id);
-            let same_port = association.is_some_and(|a| a.peer.port() == number);
-            let mut paths = self.core_ref(*id).into_iter();
-            same_port && paths.any(|(core, id)| core.paths(id).any(|path| path.remote == ip))
-        })
-    }
-
-    /// Enters the addresses of an association's peer into the index of peers, in place of those that it had.
-    pub(crate) fn index_peer(&mut self, id: AssocId) {
-        if let Some((core, core_id)) = self.core_ref(id) {
-            let addresses = core.paths(core_id).map(|path| path.remote).collect();
-            self.associations.set_peers(id, addresses);
-        }
-    }
-
-    /// Starts the observation of an association for `SCTP_AUTOCLOSE`.
-    pub(crate) fn watch_idle(&mut self, id: AssocId) {
-        let socket = self.associations.get(id).and_then(|a| a.socket());
-        let socket = socket.and_then(|id| self.table.get(id));
-        // RFC 6458, section 8.1.8: one-to-many sockets only.
-        if socket.is_some_and(|s| !s.is_single()) {
-            self.associations.watch_idle(id);
-        }
-    }
-
-    /// Shuts down associations that have been idle for long enough.
-    pub(crate) fn close_idle(&mut self, now: Time) {
-        while let Some(id) = self.associations.next_idle_check(now) {
-            match self.associations.get(id).and_then(|a| a.idle_limit()) {
-                Some(limit) if limit > now => self.watch_idle(id),
-                Some(_) => self.shut_down_association(id),
-                None => {}
-            }
+/// Shuts down associations that have been idle for long enough.
+pub(crate) fn close_idle(sockets: &mut Sockets, now: Time) {
+    while let Some(id) = sockets.associations.next_idle_check(now) {
+        match sockets.associations.get(id).and_then(|a| a.idle_limit()) {
+            Some(limit) if limit > now => watch_idle(sockets, id),
+            Some(_) => shut_down_association(sockets, id),
+            None => {}
         }
     }
 }

@@ -3,6 +3,7 @@
 use carrick_proto::{AssociationConfig, ConfigError};
 
 use super::Sockets;
+use crate::host::calls::listen::update_listening;
 use crate::settings::Options;
 use crate::table::Socket;
 
@@ -67,7 +68,7 @@ impl Sockets {
             }
         }
         for port in self.ports.ids() {
-            self.update_listening(port);
+            update_listening(self, port);
         }
         Ok(())
     }

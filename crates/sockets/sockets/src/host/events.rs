@@ -11,6 +11,14 @@ use carrick_proto::{
 
 use super::Sockets;
 use crate::errno::Errno;
+use crate::host::associations::{
+    association_mut, index_peer, insert_association, remove_association, watch_idle,
+};
+use crate::host::calls::close::drop_unread;
+use crate::host::calls::connect::end_setup;
+use crate::host::calls::listen::{admit, update_listening};
+use crate::host::memory::{count_buffers, limit_received};
+use crate::host::reports::report;
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux::{
     SCTP_ADDR_ADDED, SCTP_ADDR_AVAILABLE, SCTP_ADDR_CONFIRMED, SCTP_ADDR_MADE_PRIM,
@@ -24,547 +32,576 @@ use crate::table::{DataItem, Readiness, SocketState};
 /// Cause code of an abort by the user (RFC 9260, section 3.3.10.12).
 const USER_INITIATED_ABORT: u16 = 12;
 
-impl Sockets {
-    /// Takes all events of an endpoint.
-    pub(crate) fn dispatch(&mut self, port: PortId) {
-        // Unsent messages of associations whose end is reported next.
-        let mut unsent: BTreeMap<AssocId, Vec<SendFailure>> = BTreeMap::new();
-        while let Some((core, event)) = self.ports.core_mut(port).and_then(|c| c.poll_event()) {
-            self.ports.set_ready(port);
-            let id = match (self.associations.in_core(port, core), &event) {
-                (Some(id), _) => id,
-                (None, Event::Established { accepted: true, .. }) => {
-                    let Some(id) = self.on_incoming(port, core) else {
-                        continue;
-                    };
-                    id
-                }
-                _ => continue,
-            };
-            self.report(id, &event);
-            match event {
-                Event::SendFailed(failure) if self.has_closed(id) => {
-                    unsent.entry(id).or_default().push(*failure);
-                }
-                Event::Closed(reason) => {
-                    let unsent = unsent.remove(&id).unwrap_or_default();
-                    self.on_closed(id, &reason, &unsent);
-                }
-                event => self.on_event(id, event),
+/// Takes all events of an endpoint.
+pub(crate) fn dispatch(sockets: &mut Sockets, port: PortId) {
+    // Unsent messages of associations whose end is reported next.
+    let mut unsent: BTreeMap<AssocId, Vec<SendFailure>> = BTreeMap::new();
+    while let Some((core, event)) = sockets.ports.core_mut(port).and_then(|c| c.poll_event()) {
+        sockets.ports.set_ready(port);
+        let id = match (sockets.associations.in_core(port, core), &event) {
+            (Some(id), _) => id,
+            (None, Event::Established { accepted: true, .. }) => {
+                let Some(id) = on_incoming(sockets, port, core) else {
+                    continue;
+                };
+                id
             }
-        }
-        self.count_buffers(port);
-        self.ports.count_received(port);
-    }
-
-    /// Adds an association that a peer has initiated, or aborts it if no socket has room for it.
-    fn on_incoming(&mut self, port: PortId, core: carrick_proto::AssociationId) -> Option<AssocId> {
-        let now = self.now;
-        let endpoint = self.ports.get(port)?.core();
-        let number = endpoint.peer_port(core)?;
-        let primary = endpoint.association_stats(core).and_then(|s| s.current);
-        let ip = endpoint
-            .paths(core)
-            .find(|path| Some(path.id) == primary)?
-            .remote;
-        let (source, _) = endpoint.source(core)?;
-        let Some(socket_id) = self.admit(port, (ip, number), source) else {
-            if let Some(endpoint) = self.ports.core_mut(port) {
-                // It was established just before.
-                let _ = endpoint.abort(now, core, b"no room for another association");
-            }
-            return None;
+            _ => continue,
         };
-        let peer = SocketAddr::new(ip, number);
-        let id = self.insert_association(port, core, socket_id, peer)?;
-        self.update_listening(port);
-        Some(id)
-    }
-
-    fn on_event(&mut self, id: AssocId, event: Event) {
+        report(sockets, id, &event);
         match event {
-            Event::Established {
-                outbound_streams,
-                inbound_streams,
-                ..
-            } => self.on_established(id, (outbound_streams, inbound_streams)),
-            Event::MessageReceived => self.on_messages(id),
-            Event::SendBufferFree => self.on_send_room(id),
-            Event::PeerShutdown => self.on_peer_shutdown(id),
-            event => self.notify_of(id, event),
+            Event::SendFailed(failure) if has_closed(sockets, id) => {
+                unsent.entry(id).or_default().push(*failure);
+            }
+            Event::Closed(reason) => {
+                let unsent = unsent.remove(&id).unwrap_or_default();
+                on_closed(sockets, id, &reason, &unsent);
+            }
+            event => on_event(sockets, id, event),
         }
     }
+    count_buffers(sockets, port);
+    sockets.ports.count_received(port);
+}
 
-    fn on_established(&mut self, id: AssocId, streams: (u16, u16)) {
-        let now = self.now;
-        let stats = self.stats(id);
-        let adaptation = stats.as_ref().and_then(|s| s.peer_adaptation_layer);
-        let is_authenticated = stats.is_some_and(|s| s.extensions.authentication);
-        self.associations.establish(id, streams, now);
-        self.end_setup(id, Ok(()));
-        self.index_peer(id);
-        self.refresh_peer(id);
-        self.watch_idle(id);
-        self.notify(
+/// Adds an association that a peer has initiated, or aborts it if no socket has room for it.
+fn on_incoming(
+    sockets: &mut Sockets,
+    port: PortId,
+    core: carrick_proto::AssociationId,
+) -> Option<AssocId> {
+    let now = sockets.now;
+    let endpoint = sockets.ports.get(port)?.core();
+    let number = endpoint.peer_port(core)?;
+    let primary = endpoint.association_stats(core).and_then(|s| s.current);
+    let ip = endpoint
+        .paths(core)
+        .find(|path| Some(path.id) == primary)?
+        .remote;
+    let (source, _) = endpoint.source(core)?;
+    let Some(socket_id) = admit(sockets, port, (ip, number), source) else {
+        if let Some(endpoint) = sockets.ports.core_mut(port) {
+            // It was established just before.
+            let _ = endpoint.abort(now, core, b"no room for another association");
+        }
+        return None;
+    };
+    let peer = SocketAddr::new(ip, number);
+    let id = insert_association(sockets, port, core, socket_id, peer)?;
+    update_listening(sockets, port);
+    Some(id)
+}
+
+fn on_event(sockets: &mut Sockets, id: AssocId, event: Event) {
+    match event {
+        Event::Established {
+            outbound_streams,
+            inbound_streams,
+            ..
+        } => on_established(sockets, id, (outbound_streams, inbound_streams)),
+        Event::MessageReceived => on_messages(sockets, id),
+        Event::SendBufferFree => on_send_room(sockets, id),
+        Event::PeerShutdown => on_peer_shutdown(sockets, id),
+        event => notify_of(sockets, id, event),
+    }
+}
+
+fn on_established(sockets: &mut Sockets, id: AssocId, streams: (u16, u16)) {
+    let now = sockets.now;
+    let stats = sockets.lookup().get(id).and_then(|a| a.stats());
+    let adaptation = stats.as_ref().and_then(|s| s.peer_adaptation_layer);
+    let is_authenticated = stats.is_some_and(|s| s.extensions.authentication);
+    sockets.associations.establish(id, streams, now);
+    end_setup(sockets, id, Ok(()));
+    index_peer(sockets, id);
+    refresh_peer(sockets, id);
+    watch_idle(sockets, id);
+    notify(
+        sockets,
+        id,
+        notifications::assoc_change(id, SCTP_COMM_UP, 0, streams, &[]),
+    );
+    if let Some(indication) = adaptation {
+        notify(sockets, id, notifications::adaptation(id, indication));
+    }
+    if !is_authenticated {
+        notify(
+            sockets,
             id,
-            notifications::assoc_change(id, SCTP_COMM_UP, 0, streams, &[]),
+            notifications::authentication(id, 0, SCTP_AUTH_NO_AUTH),
         );
-        if let Some(indication) = adaptation {
-            self.notify(id, notifications::adaptation(id, indication));
-        }
-        if !is_authenticated {
-            self.notify(id, notifications::authentication(id, 0, SCTP_AUTH_NO_AUTH));
-        }
-        let Some(association) = self.associations.get(id) else {
-            return;
-        };
-        let Some(socket_id) = association.socket() else {
-            return;
-        };
-        if let Some(socket) = self.table.get_mut(socket_id)
-            && socket.is_one_to_one()
-        {
-            socket.state = SocketState::Established;
-            socket.peer = Some(association.peer);
-        }
-        self.table.raise(socket_id, Readiness::WRITABLE);
     }
-
-    /// Updates the address that messages are reported to come from: the primary one.
-    pub(crate) fn refresh_peer(&mut self, id: AssocId) {
-        let path = self.current_path(id);
-        if let (Some(path), Some(association)) = (path, self.associations.get_mut(id)) {
-            association.peer.set_ip(path.remote);
-        }
+    let Some(association) = sockets.associations.get(id) else {
+        return;
+    };
+    let Some(socket_id) = association.socket() else {
+        return;
+    };
+    if let Some(socket) = sockets.table.get_mut(socket_id)
+        && socket.is_one_to_one()
+    {
+        socket.state = SocketState::Established;
+        socket.peer = Some(association.peer);
     }
+    sockets.table.raise(socket_id, Readiness::WRITABLE);
+}
 
-    fn on_messages(&mut self, id: AssocId) {
-        let now = self.now;
-        let Some(association) = self.associations.get_mut(id) else {
-            return;
-        };
-        association.last_use = now;
-        let Some(socket_id) = association.socket() else {
-            return self.drop_unread(id);
-        };
-        if let Some(socket) = self.table.get_mut(socket_id) {
-            if socket.drops_messages {
-                return self.drop_unread(id);
-            }
-            if !socket.queue.waiting.contains(&id) {
-                socket.queue.waiting.push_back(id);
-            }
-        }
-        self.fill(socket_id);
-        self.table.raise(socket_id, Readiness::READABLE);
+/// Updates the address that messages are reported to come from: the primary one.
+pub(crate) fn refresh_peer(sockets: &mut Sockets, id: AssocId) {
+    let path = sockets.lookup().get(id).and_then(|a| a.current_path());
+    if let (Some(path), Some(association)) = (path, sockets.associations.get_mut(id)) {
+        association.peer.set_ip(path.remote);
     }
+}
 
-    /// Moves messages from the core to the receive queue of a socket, as far as it has room, and ends
-    /// associations whose last message was moved. Until a program has accepted the socket, messages stay in
-    /// the core, whose buffer all peers share.
-    pub(crate) fn fill(&mut self, socket_id: SocketId) {
-        loop {
-            let Some(socket) = self.table.get_mut(socket_id) else {
-                return;
-            };
-            if !socket.is_accepted() {
-                return;
-            }
-            let queue = &socket.queue;
-            let next = match queue.partial {
-                Some(partial) => Some(partial).filter(|id| queue.waiting.contains(id)),
-                None => queue.waiting.front().copied(),
-            };
-            let Some(id) = next.filter(|_| queue.has_room()) else {
-                return;
-            };
-            let known = self.associations.get(id).map(|a| (a.core().0, a.source()));
-            if let Some((port, source)) = known {
-                if let Some(source) = source {
-                    // Reading opens the window, as far as its share goes.
-                    self.limit_received(port, Some(id), source);
-                }
-                // A SACK with the larger window may be due.
-                self.ports.set_ready(port);
-            }
-            let message = self.core_of(id).and_then(|(core, core_id)| {
-                let message = core.receive(core_id)?;
-                Some((message, core.cumulative_tsn(core_id)))
-            });
-            if let Some((message, cumulative)) = message {
-                self.queue_message(socket_id, id, message, cumulative);
-                continue;
-            }
-            if let Some(socket) = self.table.get_mut(socket_id) {
-                socket.queue.waiting.retain(|other| *other != id);
-            }
-            self.end_if_read(id);
+fn on_messages(sockets: &mut Sockets, id: AssocId) {
+    let now = sockets.now;
+    let Some(association) = sockets.associations.get_mut(id) else {
+        return;
+    };
+    association.last_use = now;
+    let Some(socket_id) = association.socket() else {
+        return drop_unread(sockets, id);
+    };
+    if let Some(socket) = sockets.table.get_mut(socket_id) {
+        if socket.drops_messages {
+            return drop_unread(sockets, id);
+        }
+        if !socket.queue.waiting.contains(&id) {
+            socket.queue.waiting.push_back(id);
         }
     }
+    fill(sockets, socket_id);
+    sockets.table.raise(socket_id, Readiness::READABLE);
+}
 
-    fn queue_message(
-        &mut self,
-        socket_id: SocketId,
-        id: AssocId,
-        message: Message,
-        cumulative: Option<Tsn>,
-    ) {
-        let now = self.now;
-        let (Some(socket), Some(association)) =
-            (self.table.get_mut(socket_id), self.associations.get_mut(id))
-        else {
+/// Moves messages from the core to the receive queue of a socket, as far as it has room, and ends
+/// associations whose last message was moved. Until a program has accepted the socket, messages stay in
+/// the core, whose buffer all peers share.
+pub(crate) fn fill(sockets: &mut Sockets, socket_id: SocketId) {
+    loop {
+        let Some(socket) = sockets.table.get_mut(socket_id) else {
             return;
         };
-        association.last_use = now;
-        if message.part == MessagePart::Aborted {
-            if socket.queue.partial == Some(id) {
-                socket.queue.end_partial();
+        if !socket.is_accepted() {
+            return;
+        }
+        let queue = &socket.queue;
+        let next = match queue.partial {
+            Some(partial) => Some(partial).filter(|id| queue.waiting.contains(id)),
+            None => queue.waiting.front().copied(),
+        };
+        let Some(id) = next.filter(|_| queue.has_room()) else {
+            return;
+        };
+        let known = sockets
+            .associations
+            .get(id)
+            .map(|a| (a.core().0, a.source()));
+        if let Some((port, source)) = known {
+            if let Some(source) = source {
+                // Reading opens the window, as far as its share goes.
+                limit_received(sockets, port, Some(id), source);
             }
-            let (stream, number) = (message.stream.0, sequence_number(&message));
-            self.notify(
-                id,
-                notifications::partial_delivery_aborted(id, stream, number),
-            );
-            return;
+            // A SACK with the larger window may be due.
+            sockets.ports.set_ready(port);
         }
-        let peer = socket.present(association.peer);
-        let queue = &mut socket.queue;
-        // Each association gets its turn.
-        if queue.waiting.front() == Some(&id) {
-            queue.waiting.rotate_left(1);
+        let message = association_mut(sockets, id).and_then(|a| {
+            let message = a.core.receive(a.core_id)?;
+            Some((message, a.core.cumulative_tsn(a.core_id)))
+        });
+        if let Some((message, cumulative)) = message {
+            queue_message(sockets, socket_id, id, message, cumulative);
+            continue;
         }
-        let is_end = matches!(message.part, MessagePart::Whole | MessagePart::Last);
-        let is_unordered = message.ssn.is_none();
-        // As Linux has it: a program may take 0 as the mark of an ordered message.
-        let cum_tsn = cumulative.filter(|_| is_unordered).map_or(0, Tsn::value);
-        let data = DataItem {
-            stream: message.stream.0,
-            ssn: sequence_number(&message),
-            ppid: message.ppid.0.to_be(),
-            tsn: message.tsn.value(),
-            cum_tsn,
-            is_unordered,
-            is_end,
-            payload: message.payload.into_bytes(),
-            context: association.context,
-        };
-        queue.push_data(id, peer, data);
-        if is_end && queue.partial == Some(id) {
-            queue.end_partial();
-        } else if !is_end && !socket.options.fragment_interleave {
-            queue.partial = Some(id);
+        if let Some(socket) = sockets.table.get_mut(socket_id) {
+            socket.queue.waiting.retain(|other| *other != id);
         }
+        end_if_read(sockets, id);
     }
+}
 
-    pub(crate) fn on_send_room(&mut self, id: AssocId) {
-        let Some(socket_id) = self.associations.get(id).and_then(|a| a.socket()) else {
-            return;
-        };
-        if let Some(socket) = self.table.get_mut(socket_id) {
-            socket.full.remove(&id);
-        }
-        self.table.raise(socket_id, Readiness::WRITABLE);
-    }
-
-    /// SHUTDOWN of the peer: no more messages follow those that it has sent.
-    fn on_peer_shutdown(&mut self, id: AssocId) {
-        self.notify_last(id, notifications::shutdown(id));
-        let Some(socket_id) = self.associations.get(id).and_then(|a| a.socket()) else {
-            return;
-        };
-        if let Some(socket) = self.table.get_mut(socket_id)
-            && socket.is_one_to_one()
-        {
-            socket.read_closed = true;
-            self.table
-                .raise(socket_id, Readiness::READABLE | Readiness::READ_CLOSED);
-        }
-    }
-
-    /// End of an association.
-    ///
-    /// 1. Record the reason; without a socket, remove the association.
-    /// 2. Notify the user by `SCTP_ASSOC_CHANGE` (RFC 6458, section 6.1.1), behind the messages that have
-    ///    arrived, and of the messages that were not sent or not acknowledged.
-    /// 3. End a one-to-one or branched-off socket, with the pending error of Linux.
-    /// 4. Move messages to the receive queue, and raise the edges of readiness.
-    fn on_closed(&mut self, id: AssocId, reason: &CloseReason, unsent: &[SendFailure]) {
-        self.associations.end(id, reason.clone());
-        let Some(association) = self.associations.get(id) else {
-            return;
-        };
-        let was_established = association.is_established();
-        let socket_id = association.socket();
-        let refused = match reason {
-            // As `connect` of a one-to-many socket gives where the association is known to be with the peer.
-            CloseReason::AlreadyConnected if self.has_many(socket_id) => Errno::EISCONN,
-            reason => error_of(reason, false).unwrap_or(Errno::ECONNREFUSED),
-        };
-        self.end_setup(id, Err(refused));
-        let Some(socket_id) = socket_id else {
-            self.drop_unread(id);
-            self.remove_association(id);
-            return;
-        };
-        if let Some(socket) = self.table.get_mut(socket_id) {
-            socket.full.remove(&id);
-        }
-        let (state, cause) = match reason {
-            _ if !was_established => (SCTP_CANT_STR_ASSOC, None),
-            CloseReason::Shutdown => (SCTP_SHUTDOWN_COMP, None),
-            CloseReason::AbortedByPeer(cause) | CloseReason::AbortedByProtocol(cause) => {
-                (SCTP_COMM_LOST, Some(cause))
-            }
-            _ => (SCTP_COMM_LOST, None),
-        };
-        let mut information = Vec::new();
-        if let Some(cause) = cause.filter(|cause| cause.code != 0) {
-            information = notifications::cause(cause.code, &cause.information);
-        }
-        let code = match reason {
-            CloseReason::AbortedByUser if was_established => USER_INITIATED_ABORT,
-            _ => cause.map_or(0, |cause| cause.code),
-        };
-        // Linux reports the code of the cause in network byte order.
-        let error = code.to_be();
-        let change = notifications::assoc_change(id, state, error, (0, 0), &information);
-        self.notify_last(id, change);
-        for failure in unsent {
-            self.notify_unsent(id, failure, error);
-        }
-        if let Some(socket) = self.table.get_mut(socket_id)
-            && socket.is_single()
-        {
-            // A socket that is accepted later has the notification and the end of messages alone.
-            if socket.is_one_to_one() && socket.is_accepted() {
-                socket.error = error_of(reason, was_established);
-            }
-            if was_established {
-                socket.state = SocketState::Ended;
-                socket.read_closed = true;
-                socket.write_closed = true;
-            } else {
-                socket.state = SocketState::Open;
-                socket.failed = true;
-            }
-        }
-        let mut edges = Readiness::READABLE | Readiness::WRITABLE;
-        let socket = self.table.get(socket_id);
-        if let Some(socket) = socket.filter(|s| s.is_single()) {
-            edges |= Readiness::HANG_UP;
-            if socket.error.is_some() {
-                edges |= Readiness::ERROR;
-            }
-        }
-        self.fill(socket_id);
-        self.end_if_read(id);
-        self.table.raise(socket_id, edges);
-    }
-
-    /// Ends an association for its socket when its messages have been moved to the receive queue.
-    fn end_if_read(&mut self, id: AssocId) {
-        if !self.push_last_notifications(id) {
-            return;
-        }
-        let Some(association) = self.associations.get(id).filter(|a| !a.is_open()) else {
-            return;
-        };
-        if let Some(socket) = association.socket().and_then(|id| self.table.get_mut(id))
-            && socket.queue.partial == Some(id)
-        {
+fn queue_message(
+    sockets: &mut Sockets,
+    socket_id: SocketId,
+    id: AssocId,
+    message: Message,
+    cumulative: Option<Tsn>,
+) {
+    let now = sockets.now;
+    let (Some(socket), Some(association)) = (
+        sockets.table.get_mut(socket_id),
+        sockets.associations.get_mut(id),
+    ) else {
+        return;
+    };
+    association.last_use = now;
+    if message.part == MessagePart::Aborted {
+        if socket.queue.partial == Some(id) {
             socket.queue.end_partial();
         }
-        self.remove_association(id);
+        let (stream, number) = (message.stream.0, sequence_number(&message));
+        notify(
+            sockets,
+            id,
+            notifications::partial_delivery_aborted(id, stream, number),
+        );
+        return;
     }
+    let peer = socket.present(association.peer);
+    let queue = &mut socket.queue;
+    // Each association gets its turn.
+    if queue.waiting.front() == Some(&id) {
+        queue.waiting.rotate_left(1);
+    }
+    let is_end = matches!(message.part, MessagePart::Whole | MessagePart::Last);
+    let is_unordered = message.ssn.is_none();
+    // As Linux has it: a program may take 0 as the mark of an ordered message.
+    let cum_tsn = cumulative.filter(|_| is_unordered).map_or(0, Tsn::value);
+    let data = DataItem {
+        stream: message.stream.0,
+        ssn: sequence_number(&message),
+        ppid: message.ppid.0.to_be(),
+        tsn: message.tsn.value(),
+        cum_tsn,
+        is_unordered,
+        is_end,
+        payload: message.payload.into_bytes(),
+        context: association.context,
+    };
+    queue.push_data(id, peer, data);
+    if is_end && queue.partial == Some(id) {
+        queue.end_partial();
+    } else if !is_end && !socket.options.fragment_interleave {
+        queue.partial = Some(id);
+    }
+}
 
-    /// Queues the notification of an event that concerns the user alone.
-    fn notify_of(&mut self, id: AssocId, event: Event) {
-        match event {
-            Event::Restarted => {
-                self.index_peer(id);
-                self.refresh_peer(id);
-                let streams = self.streams(id);
-                self.notify(
-                    id,
-                    notifications::assoc_change(id, SCTP_RESTART, 0, streams, &[]),
-                );
-            }
-            Event::SendFailed(failure) => self.notify_unsent(id, &failure, 0),
-            Event::AllAcknowledged => self.notify(id, notifications::sender_dry(id)),
-            Event::PathConfirmed(path) => self.notify_path(id, path, SCTP_ADDR_CONFIRMED),
-            Event::PathFailed(path) => self.notify_path(id, path, SCTP_ADDR_UNREACHABLE),
-            Event::PathPotentiallyFailed(path) => {
-                self.notify_path(id, path, SCTP_ADDR_POTENTIALLY_FAILED)
-            }
-            Event::PathRecovered(path) => self.notify_path(id, path, SCTP_ADDR_AVAILABLE),
-            Event::PrimarySwitchover(path) => {
-                self.refresh_peer(id);
-                self.notify_path(id, path, SCTP_ADDR_MADE_PRIM);
-            }
-            Event::PrimaryChanged(_) => self.refresh_peer(id),
-            Event::Address(event) => self.notify_address(id, &event),
-            Event::PeerError(error) => {
-                self.notify(id, notifications::remote_error(id, &error.cause));
-            }
-            Event::Authentication(event) => {
-                let (key, indication) = match event {
-                    AuthenticationEvent::PeerKeyChanged(key) => (key.0, SCTP_AUTH_NEW_KEY),
-                    AuthenticationEvent::KeyFree(key) => (key.0, SCTP_AUTH_FREE_KEY),
-                    // Part of the notifications of the set-up, or without an indication of Linux.
-                    _ => return,
-                };
-                self.notify(id, notifications::authentication(id, key, indication));
-            }
-            Event::StreamsReset {
-                direction,
-                streams,
-                outcome,
-            } => self.notify(
+pub(crate) fn on_send_room(sockets: &mut Sockets, id: AssocId) {
+    let Some(socket_id) = sockets.associations.get(id).and_then(|a| a.socket()) else {
+        return;
+    };
+    if let Some(socket) = sockets.table.get_mut(socket_id) {
+        socket.full.remove(&id);
+    }
+    sockets.table.raise(socket_id, Readiness::WRITABLE);
+}
+
+/// SHUTDOWN of the peer: no more messages follow those that it has sent.
+fn on_peer_shutdown(sockets: &mut Sockets, id: AssocId) {
+    notify_last(sockets, id, notifications::shutdown(id));
+    let Some(socket_id) = sockets.associations.get(id).and_then(|a| a.socket()) else {
+        return;
+    };
+    if let Some(socket) = sockets.table.get_mut(socket_id)
+        && socket.is_one_to_one()
+    {
+        socket.read_closed = true;
+        sockets
+            .table
+            .raise(socket_id, Readiness::READABLE | Readiness::READ_CLOSED);
+    }
+}
+
+/// End of an association.
+///
+/// 1. Record the reason; without a socket, remove the association.
+/// 2. Notify the user by `SCTP_ASSOC_CHANGE` (RFC 6458, section 6.1.1), behind the messages that have
+///    arrived, and of the messages that were not sent or not acknowledged.
+/// 3. End a one-to-one or branched-off socket, with the pending error of Linux.
+/// 4. Move messages to the receive queue, and raise the edges of readiness.
+fn on_closed(sockets: &mut Sockets, id: AssocId, reason: &CloseReason, unsent: &[SendFailure]) {
+    sockets.associations.end(id, reason.clone());
+    let Some(association) = sockets.associations.get(id) else {
+        return;
+    };
+    let was_established = association.is_established();
+    let socket_id = association.socket();
+    let refused = match reason {
+        // As `connect` of a one-to-many socket gives where the association is known to be with the peer.
+        CloseReason::AlreadyConnected if has_many(sockets, socket_id) => Errno::EISCONN,
+        reason => error_of(reason, false).unwrap_or(Errno::ECONNREFUSED),
+    };
+    end_setup(sockets, id, Err(refused));
+    let Some(socket_id) = socket_id else {
+        drop_unread(sockets, id);
+        remove_association(sockets, id);
+        return;
+    };
+    if let Some(socket) = sockets.table.get_mut(socket_id) {
+        socket.full.remove(&id);
+    }
+    let (state, cause) = match reason {
+        _ if !was_established => (SCTP_CANT_STR_ASSOC, None),
+        CloseReason::Shutdown => (SCTP_SHUTDOWN_COMP, None),
+        CloseReason::AbortedByPeer(cause) | CloseReason::AbortedByProtocol(cause) => {
+            (SCTP_COMM_LOST, Some(cause))
+        }
+        _ => (SCTP_COMM_LOST, None),
+    };
+    let mut information = Vec::new();
+    if let Some(cause) = cause.filter(|cause| cause.code != 0) {
+        information = notifications::cause(cause.code, &cause.information);
+    }
+    let code = match reason {
+        CloseReason::AbortedByUser if was_established => USER_INITIATED_ABORT,
+        _ => cause.map_or(0, |cause| cause.code),
+    };
+    // Linux reports the code of the cause in network byte order.
+    let error = code.to_be();
+    let change = notifications::assoc_change(id, state, error, (0, 0), &information);
+    notify_last(sockets, id, change);
+    for failure in unsent {
+        notify_unsent(sockets, id, failure, error);
+    }
+    if let Some(socket) = sockets.table.get_mut(socket_id)
+        && socket.is_single()
+    {
+        // A socket that is accepted later has the notification and the end of messages alone.
+        if socket.is_one_to_one() && socket.is_accepted() {
+            socket.error = error_of(reason, was_established);
+        }
+        if was_established {
+            socket.state = SocketState::Ended;
+            socket.read_closed = true;
+            socket.write_closed = true;
+        } else {
+            socket.state = SocketState::Open;
+            socket.failed = true;
+        }
+    }
+    let mut edges = Readiness::READABLE | Readiness::WRITABLE;
+    let socket = sockets.table.get(socket_id);
+    if let Some(socket) = socket.filter(|s| s.is_single()) {
+        edges |= Readiness::HANG_UP;
+        if socket.error.is_some() {
+            edges |= Readiness::ERROR;
+        }
+    }
+    fill(sockets, socket_id);
+    end_if_read(sockets, id);
+    sockets.table.raise(socket_id, edges);
+}
+
+/// Ends an association for its socket when its messages have been moved to the receive queue.
+fn end_if_read(sockets: &mut Sockets, id: AssocId) {
+    if !push_last_notifications(sockets, id) {
+        return;
+    }
+    let Some(association) = sockets.associations.get(id).filter(|a| !a.is_open()) else {
+        return;
+    };
+    if let Some(socket) = association
+        .socket()
+        .and_then(|id| sockets.table.get_mut(id))
+        && socket.queue.partial == Some(id)
+    {
+        socket.queue.end_partial();
+    }
+    remove_association(sockets, id);
+}
+
+/// Queues the notification of an event that concerns the user alone.
+fn notify_of(sockets: &mut Sockets, id: AssocId, event: Event) {
+    match event {
+        Event::Restarted => {
+            index_peer(sockets, id);
+            refresh_peer(sockets, id);
+            let streams = streams(sockets, id);
+            notify(
+                sockets,
                 id,
-                notifications::stream_reset(id, direction, &streams, outcome),
-            ),
-            Event::AssociationReset {
-                local_tsn,
-                peer_tsn,
-                outcome,
-            } => {
-                let tsns = (local_tsn.value(), peer_tsn.value());
-                self.notify(id, notifications::assoc_reset(id, tsns, outcome));
-            }
-            Event::StreamsChanged {
-                outbound_streams,
-                inbound_streams,
-                outcome,
-            } => {
-                let Some(association) = self.associations.get_mut(id) else {
-                    return;
-                };
-                let before = association.streams;
-                association.streams = (outbound_streams, inbound_streams);
-                let added = (
-                    outbound_streams.saturating_sub(before.0),
-                    inbound_streams.saturating_sub(before.1),
-                );
-                self.notify(id, notifications::stream_change(id, added, outcome));
-            }
-            // A partial delivery that ends is reported in the order of messages, by `fill`.
-            _ => {}
+                notifications::assoc_change(id, SCTP_RESTART, 0, streams, &[]),
+            );
         }
-    }
-
-    /// Returns whether the core has ended an association.
-    fn has_closed(&self, id: AssocId) -> bool {
-        self.stats(id)
-            .is_none_or(|stats| stats.state == StateName::Closed)
-    }
-
-    /// Notifies the user of a message that was not sent or not acknowledged, with the error cause that ended the
-    /// association in network byte order, or 0.
-    fn notify_unsent(&mut self, id: AssocId, failure: &SendFailure, error: u16) {
-        for notification in notifications::send_failed(id, failure, error) {
-            self.notify(id, notification);
+        Event::SendFailed(failure) => notify_unsent(sockets, id, &failure, 0),
+        Event::AllAcknowledged => notify(sockets, id, notifications::sender_dry(id)),
+        Event::PathConfirmed(path) => notify_path(sockets, id, path, SCTP_ADDR_CONFIRMED),
+        Event::PathFailed(path) => notify_path(sockets, id, path, SCTP_ADDR_UNREACHABLE),
+        Event::PathPotentiallyFailed(path) => {
+            notify_path(sockets, id, path, SCTP_ADDR_POTENTIALLY_FAILED)
         }
-    }
-
-    fn notify_address(&mut self, id: AssocId, event: &AddressEvent) {
-        self.index_peer(id);
-        match event {
-            AddressEvent::PeerAdded { path, .. } => self.notify_path(id, *path, SCTP_ADDR_ADDED),
-            AddressEvent::PeerRemoved { address, .. } => {
-                self.notify_peer_address(id, *address, SCTP_ADDR_REMOVED);
-            }
-            AddressEvent::PeerPrefers(path) => {
-                self.refresh_peer(id);
-                self.notify_path(id, *path, SCTP_ADDR_MADE_PRIM);
-            }
-            // The RFC has no notification of changes of local addresses.
-            _ => {}
+        Event::PathRecovered(path) => notify_path(sockets, id, path, SCTP_ADDR_AVAILABLE),
+        Event::PrimarySwitchover(path) => {
+            refresh_peer(sockets, id);
+            notify_path(sockets, id, path, SCTP_ADDR_MADE_PRIM);
         }
-    }
-
-    pub(crate) fn notify_path(&mut self, id: AssocId, path: PathId, state: i32) {
-        let Some((core, core_id)) = self.core_ref(id) else {
-            return;
-        };
-        if let Some(path) = core.path_stats(core_id, path) {
-            self.notify_peer_address(id, path.remote, state);
+        Event::PrimaryChanged(_) => refresh_peer(sockets, id),
+        Event::Address(event) => notify_address(sockets, id, &event),
+        Event::PeerError(error) => {
+            notify(sockets, id, notifications::remote_error(id, &error.cause));
         }
-    }
-
-    fn notify_peer_address(&mut self, id: AssocId, ip: std::net::IpAddr, state: i32) {
-        let Some(association) = self.associations.get(id) else {
-            return;
-        };
-        let mut address = SocketAddr::new(ip, association.peer.port());
-        if let Some(socket) = association.socket().and_then(|id| self.table.get(id)) {
-            address = socket.present(address);
+        Event::Authentication(event) => {
+            let (key, indication) = match event {
+                AuthenticationEvent::PeerKeyChanged(key) => (key.0, SCTP_AUTH_NEW_KEY),
+                AuthenticationEvent::KeyFree(key) => (key.0, SCTP_AUTH_FREE_KEY),
+                // Part of the notifications of the set-up, or without an indication of Linux.
+                _ => return,
+            };
+            notify(
+                sockets,
+                id,
+                notifications::authentication(id, key, indication),
+            );
         }
-        self.notify(id, notifications::peer_address(id, address, state));
-    }
-
-    fn streams(&self, id: AssocId) -> (u16, u16) {
-        self.stats(id)
-            .map_or((0, 0), |s| (s.outbound_streams, s.inbound_streams))
-    }
-
-    /// Queues a notification if the user has subscribed to it.
-    pub(crate) fn notify(&mut self, id: AssocId, notification: Bytes) {
-        let Some(association) = self.associations.get(id) else {
-            return;
-        };
-        if let Some(socket) = association.socket()
-            && is_subscribed(association.events, &notification)
-        {
-            self.push_notification(socket, id, notification, false);
+        Event::StreamsReset {
+            direction,
+            streams,
+            outcome,
+        } => notify(
+            sockets,
+            id,
+            notifications::stream_reset(id, direction, &streams, outcome),
+        ),
+        Event::AssociationReset {
+            local_tsn,
+            peer_tsn,
+            outcome,
+        } => {
+            let tsns = (local_tsn.value(), peer_tsn.value());
+            notify(sockets, id, notifications::assoc_reset(id, tsns, outcome));
         }
-    }
-
-    /// Queues a notification behind the messages that have been received.
-    fn notify_last(&mut self, id: AssocId, notification: Bytes) {
-        let Some(association) = self.associations.get_mut(id) else {
-            return;
-        };
-        if is_subscribed(association.events, &notification) {
-            association.last_notifications.push(notification);
+        Event::StreamsChanged {
+            outbound_streams,
+            inbound_streams,
+            outcome,
+        } => {
+            let Some(association) = sockets.associations.get_mut(id) else {
+                return;
+            };
+            let before = association.streams;
+            association.streams = (outbound_streams, inbound_streams);
+            let added = (
+                outbound_streams.saturating_sub(before.0),
+                inbound_streams.saturating_sub(before.1),
+            );
+            notify(
+                sockets,
+                id,
+                notifications::stream_change(id, added, outcome),
+            );
         }
-        self.push_last_notifications(id);
+        // A partial delivery that ends is reported in the order of messages, by `fill`.
+        _ => {}
     }
+}
 
-    /// Queues the last notifications unless messages are in front of them. Returns whether none are.
-    fn push_last_notifications(&mut self, id: AssocId) -> bool {
-        let Some(association) = self.associations.get_mut(id) else {
-            return false;
-        };
-        let Some(socket_id) = association.socket() else {
-            return false;
-        };
-        let socket = self.table.get(socket_id);
-        if socket.is_some_and(|socket| socket.queue.waiting.contains(&id)) {
-            return false;
-        }
-        for notification in std::mem::take(&mut association.last_notifications) {
-            self.push_notification(socket_id, id, notification, true);
-        }
-        true
+/// Returns whether the core has ended an association.
+fn has_closed(sockets: &Sockets, id: AssocId) -> bool {
+    let stats = sockets.lookup().get(id).and_then(|a| a.stats());
+    stats.is_none_or(|stats| stats.state == StateName::Closed)
+}
+
+/// Notifies the user of a message that was not sent or not acknowledged, with the error cause that ended the
+/// association in network byte order, or 0.
+fn notify_unsent(sockets: &mut Sockets, id: AssocId, failure: &SendFailure, error: u16) {
+    for notification in notifications::send_failed(id, failure, error) {
+        notify(sockets, id, notification);
     }
+}
 
-    /// Returns whether a socket is a one-to-many one.
-    fn has_many(&self, socket: Option<SocketId>) -> bool {
-        let socket = socket.and_then(|id| self.table.get(id));
-        socket.is_some_and(|socket| !socket.is_one_to_one())
-    }
-
-    fn push_notification(&mut self, socket_id: SocketId, id: AssocId, bytes: Bytes, must: bool) {
-        let peer = self.associations.get(id).map(|a| a.peer);
-        let (Some(socket), Some(peer)) = (self.table.get_mut(socket_id), peer) else {
-            return;
-        };
-        let peer = socket.present(peer);
-        let is_accepted = socket.is_accepted();
-        let queue = &mut socket.queue;
-        if queue.push_notification(id, peer, bytes, is_accepted, must) {
-            self.table.raise(socket_id, Readiness::READABLE);
+fn notify_address(sockets: &mut Sockets, id: AssocId, event: &AddressEvent) {
+    index_peer(sockets, id);
+    match event {
+        AddressEvent::PeerAdded { path, .. } => notify_path(sockets, id, *path, SCTP_ADDR_ADDED),
+        AddressEvent::PeerRemoved { address, .. } => {
+            notify_peer_address(sockets, id, *address, SCTP_ADDR_REMOVED);
         }
+        AddressEvent::PeerPrefers(path) => {
+            refresh_peer(sockets, id);
+            notify_path(sockets, id, *path, SCTP_ADDR_MADE_PRIM);
+        }
+        // The RFC has no notification of changes of local addresses.
+        _ => {}
+    }
+}
+
+pub(crate) fn notify_path(sockets: &mut Sockets, id: AssocId, path: PathId, state: i32) {
+    let association = sockets.lookup().get(id);
+    if let Some(path) = association.and_then(|a| a.core.path_stats(a.core_id, path)) {
+        notify_peer_address(sockets, id, path.remote, state);
+    }
+}
+
+fn notify_peer_address(sockets: &mut Sockets, id: AssocId, ip: std::net::IpAddr, state: i32) {
+    let Some(association) = sockets.associations.get(id) else {
+        return;
+    };
+    let mut address = SocketAddr::new(ip, association.peer.port());
+    if let Some(socket) = association.socket().and_then(|id| sockets.table.get(id)) {
+        address = socket.present(address);
+    }
+    notify(sockets, id, notifications::peer_address(id, address, state));
+}
+
+fn streams(sockets: &Sockets, id: AssocId) -> (u16, u16) {
+    let stats = sockets.lookup().get(id).and_then(|a| a.stats());
+    stats.map_or((0, 0), |s| (s.outbound_streams, s.inbound_streams))
+}
+
+/// Queues a notification if the user has subscribed to it.
+pub(crate) fn notify(sockets: &mut Sockets, id: AssocId, notification: Bytes) {
+    let Some(association) = sockets.associations.get(id) else {
+        return;
+    };
+    if let Some(socket) = association.socket()
+        && is_subscribed(association.events, &notification)
+    {
+        push_notification(sockets, socket, id, notification, false);
+    }
+}
+
+/// Queues a notification behind the messages that have been received.
+fn notify_last(sockets: &mut Sockets, id: AssocId, notification: Bytes) {
+    let Some(association) = sockets.associations.get_mut(id) else {
+        return;
+    };
+    if is_subscribed(association.events, &notification) {
+        association.last_notifications.push(notification);
+    }
+    push_last_notifications(sockets, id);
+}
+
+/// Queues the last notifications unless messages are in front of them. Returns whether none are.
+fn push_last_notifications(sockets: &mut Sockets, id: AssocId) -> bool {
+    let Some(association) = sockets.associations.get_mut(id) else {
+        return false;
+    };
+    let Some(socket_id) = association.socket() else {
+        return false;
+    };
+    let socket = sockets.table.get(socket_id);
+    if socket.is_some_and(|socket| socket.queue.waiting.contains(&id)) {
+        return false;
+    }
+    for notification in std::mem::take(&mut association.last_notifications) {
+        push_notification(sockets, socket_id, id, notification, true);
+    }
+    true
+}
+
+/// Returns whether a socket is a one-to-many one.
+fn has_many(sockets: &Sockets, socket: Option<SocketId>) -> bool {
+    let socket = socket.and_then(|id| sockets.table.get(id));
+    socket.is_some_and(|socket| !socket.is_one_to_one())
+}
+
+fn push_notification(
+    sockets: &mut Sockets,
+    socket_id: SocketId,
+    id: AssocId,
+    bytes: Bytes,
+    must: bool,
+) {
+    let peer = sockets.associations.get(id).map(|a| a.peer);
+    let (Some(socket), Some(peer)) = (sockets.table.get_mut(socket_id), peer) else {
+        return;
+    };
+    let peer = socket.present(peer);
+    let is_accepted = socket.is_accepted();
+    let queue = &mut socket.queue;
+    if queue.push_notification(id, peer, bytes, is_accepted, must) {
+        sockets.table.raise(socket_id, Readiness::READABLE);
     }
 }
 

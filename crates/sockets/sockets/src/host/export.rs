@@ -15,6 +15,7 @@ use super::{SetupResults, Sockets};
 use crate::associations::{Association, Associations};
 use crate::config::Config;
 use crate::errno::Errno;
+use crate::host::memory::count_buffers;
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::ports::{Port, Ports, import_config, read_endpoint, write_endpoint};
 use crate::table::{Socket, SocketTable};
@@ -57,7 +58,7 @@ impl Sockets {
     /// exported.
     pub fn export(&self, now: Time) -> Result<SocketsExport, ExportError> {
         FORMAT
-            .export(now, |out| self.write_state(out))
+            .export(now, |out| write_state(self, out))
             .map(SocketsExport)
     }
 
@@ -73,137 +74,138 @@ impl Sockets {
     pub fn import(config: Config, now: Time, bytes: &[u8]) -> Result<Self, ImportError> {
         let parts = import_config(&config);
         let mut input = FORMAT.open(bytes, now, Some(&parts))?;
-        let sockets = Self::read_state(&mut input, config)?;
+        let sockets = read_state(&mut input, config)?;
         input.finish()?;
         Ok(sockets)
     }
+}
 
-    fn write_state(&self, out: &mut ExportWriter) {
-        let Self {
-            config,
-            random,
-            now: _,
-            table,
-            associations,
-            ports,
-            stray,
-            removed,
-            setups,
-            reports: _,
-        } = self;
-        let (associations, next_association, closing) = associations.exported();
-        let (ports, next_port) = ports.exported();
-        let (sockets, next_socket, changed) = table.exported();
-        // First, so that another version of the core is detected before its parts are read.
-        write_endpoint(stray, out);
-        config.addresses.write(out);
-        random.write(out);
-        ports.len().write(out);
-        for (id, port) in ports {
-            id.write(out);
-            port.write_state(out);
-        }
-        sockets.write(out);
-        associations.write(out);
-        next_socket.write(out);
-        next_association.write(out);
-        next_port.write(out);
-        removed.write(out);
-        closing.write(out);
-        changed.write(out);
-        setups.len().write(out);
-        for (id, result) in setups {
-            id.write(out);
-            result.err().write(out);
+fn write_state(sockets: &Sockets, out: &mut ExportWriter) {
+    let Sockets {
+        config,
+        random,
+        now: _,
+        table,
+        associations,
+        ports,
+        stray,
+        removed,
+        setups,
+        reports: _,
+    } = sockets;
+    let (associations, next_association, closing) = associations.exported();
+    let (ports, next_port) = ports.exported();
+    let (sockets, next_socket, changed) = table.exported();
+    // First, so that another version of the core is detected before its parts are read.
+    write_endpoint(stray, out);
+    config.addresses.write(out);
+    random.write(out);
+    ports.len().write(out);
+    for (id, port) in ports {
+        id.write(out);
+        port.write_state(out);
+    }
+    sockets.write(out);
+    associations.write(out);
+    next_socket.write(out);
+    next_association.write(out);
+    next_port.write(out);
+    removed.write(out);
+    closing.write(out);
+    changed.write(out);
+    setups.len().write(out);
+    for (id, result) in setups {
+        id.write(out);
+        result.err().write(out);
+    }
+}
+
+fn read_state(input: &mut ExportReader<'_>, mut config: Config) -> Result<Sockets, ImportError> {
+    let stray = read_endpoint(input, &config)?;
+    config.addresses = Portable::read(input)?;
+    let random = Portable::read(input)?;
+    let ports = read_ports(input, &config)?;
+    let sockets = Portable::read(input)?;
+    let associations = Portable::read(input)?;
+    let next_socket = Portable::read(input)?;
+    let next_association = Portable::read(input)?;
+    let ports = Ports::imported(ports, Portable::read(input)?)?;
+    let removed = Portable::read(input)?;
+    let closing = Portable::read(input)?;
+    let associations = Associations::imported(associations, next_association, closing, &ports)?;
+    let mut sockets = Sockets {
+        stray,
+        random,
+        now: input.now(),
+        ports,
+        removed,
+        associations,
+        table: SocketTable::imported(sockets, next_socket, Portable::read(input)?)?,
+        setups: read_setups(input)?,
+        reports: Reports::default(),
+        config,
+    };
+    check(&sockets)?;
+    rebuild(&mut sockets);
+    Ok(sockets)
+}
+
+/// Checks the references between sockets, associations and ports.
+fn check(sockets: &Sockets) -> Result<(), ImportError> {
+    let mut all = sockets.table.from(SocketId(0));
+    if !all.all(|(id, socket)| is_valid_socket(sockets, id, socket)) {
+        return Err(ImportError::Malformed("Socket"));
+    }
+    let mut associations = sockets.associations.iter();
+    if !associations.all(|(_, association)| is_valid_association(sockets, association)) {
+        return Err(ImportError::Malformed("Association"));
+    }
+    Ok(())
+}
+
+fn is_valid_socket(sockets: &Sockets, id: SocketId, socket: &Socket) -> bool {
+    let has = |association: &AssocId| {
+        let found = sockets.associations.get(*association);
+        found.is_some_and(|a| a.socket() == Some(id))
+    };
+    let queue = &socket.queue;
+    let waiting: BTreeSet<&AssocId> = queue.waiting.iter().collect();
+    let port = socket.port.map(|port| sockets.ports.get(port).is_some());
+    port != Some(false)
+        && socket.full.iter().all(has)
+        && waiting.len() == queue.waiting.len()
+        && queue.waiting.iter().all(has)
+        && queue.partial.iter().all(has)
+}
+
+fn is_valid_association(sockets: &Sockets, association: &Association) -> bool {
+    let (port_id, core) = association.core();
+    let Some(port) = sockets.ports.get(port_id) else {
+        return false;
+    };
+    let socket = association.socket().map(|socket| sockets.table.get(socket));
+    let has_port = |socket: Option<&Socket>| socket.is_some_and(|s| s.port == Some(port_id));
+    socket.is_none_or(has_port) && (port.core().peer_port(core).is_some() || !association.is_open())
+}
+
+/// Connects sockets, associations and ports, and counts the buffers of the associations.
+fn rebuild(sockets: &mut Sockets) {
+    for (id, socket) in sockets.table.from(SocketId(0)) {
+        if let Some(port) = socket.port {
+            sockets.ports.join(port, id);
         }
     }
-
-    fn read_state(input: &mut ExportReader<'_>, mut config: Config) -> Result<Self, ImportError> {
-        let stray = read_endpoint(input, &config)?;
-        config.addresses = Portable::read(input)?;
-        let random = Portable::read(input)?;
-        let ports = read_ports(input, &config)?;
-        let sockets = Portable::read(input)?;
-        let associations = Portable::read(input)?;
-        let next_socket = Portable::read(input)?;
-        let next_association = Portable::read(input)?;
-        let ports = Ports::imported(ports, Portable::read(input)?)?;
-        let removed = Portable::read(input)?;
-        let closing = Portable::read(input)?;
-        let associations = Associations::imported(associations, next_association, closing, &ports)?;
-        let mut sockets = Self {
-            stray,
-            random,
-            now: input.now(),
-            ports,
-            removed,
-            associations,
-            table: SocketTable::imported(sockets, next_socket, Portable::read(input)?)?,
-            setups: read_setups(input)?,
-            reports: Reports::default(),
-            config,
-        };
-        sockets.check()?;
-        sockets.rebuild();
-        Ok(sockets)
+    for (id, association) in sockets.associations.iter() {
+        sockets.ports.add_association(association.core().0);
+        let socket = association
+            .socket()
+            .and_then(|id| sockets.table.get_mut(id));
+        if let Some(socket) = socket {
+            socket.associations.insert(id);
+        }
     }
-
-    /// Checks the references between sockets, associations and ports.
-    fn check(&self) -> Result<(), ImportError> {
-        let mut sockets = self.table.from(SocketId(0));
-        if !sockets.all(|(id, socket)| self.is_valid_socket(id, socket)) {
-            return Err(ImportError::Malformed("Socket"));
-        }
-        let mut associations = self.associations.iter();
-        if !associations.all(|(_, association)| self.is_valid_association(association)) {
-            return Err(ImportError::Malformed("Association"));
-        }
-        Ok(())
-    }
-
-    fn is_valid_socket(&self, id: SocketId, socket: &Socket) -> bool {
-        let has = |association: &AssocId| {
-            let found = self.associations.get(*association);
-            found.is_some_and(|a| a.socket() == Some(id))
-        };
-        let queue = &socket.queue;
-        let waiting: BTreeSet<&AssocId> = queue.waiting.iter().collect();
-        let port = socket.port.map(|port| self.ports.get(port).is_some());
-        port != Some(false)
-            && socket.full.iter().all(has)
-            && waiting.len() == queue.waiting.len()
-            && queue.waiting.iter().all(has)
-            && queue.partial.iter().all(has)
-    }
-
-    fn is_valid_association(&self, association: &Association) -> bool {
-        let (port_id, core) = association.core();
-        let Some(port) = self.ports.get(port_id) else {
-            return false;
-        };
-        let socket = association.socket().map(|socket| self.table.get(socket));
-        let has_port = |socket: Option<&Socket>| socket.is_some_and(|s| s.port == Some(port_id));
-        socket.is_none_or(has_port)
-            && (port.core().peer_port(core).is_some() || !association.is_open())
-    }
-
-    /// Connects sockets, associations and ports, and counts the buffers of the associations.
-    fn rebuild(&mut self) {
-        for (id, socket) in self.table.from(SocketId(0)) {
-            if let Some(port) = socket.port {
-                self.ports.join(port, id);
-            }
-        }
-        for (id, association) in self.associations.iter() {
-            self.ports.add_association(association.core().0);
-            let socket = association.socket().and_then(|id| self.table.get_mut(id));
-            if let Some(socket) = socket {
-                socket.associations.insert(id);
-            }
-        }
-        for port in self.ports.ids() {
-            self.count_buffers(port);
-        }
+    for port in sockets.ports.ids() {
+        count_buffers(sockets, port);
     }
 }
 

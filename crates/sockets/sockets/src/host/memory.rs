@@ -4,6 +4,8 @@ use carrick_proto::SourceKey;
 
 use super::Sockets;
 use crate::errno::Errno;
+use crate::host::associations::association_mut;
+use crate::host::events::on_send_room;
 use crate::ids::{AssocId, PortId, SocketId};
 
 impl Sockets {
@@ -20,45 +22,47 @@ impl Sockets {
         self.table.open_mut(id)?.owner = owner;
         Ok(())
     }
+}
 
-    /// Returns whether there may be another association, of all and of an owner.
-    pub(crate) fn has_association_room(&self, owner: u32) -> bool {
-        self.associations.len() < self.config.max_associations
-            && self.associations.of_owner(owner).associations < self.config.per_owner()
-    }
+/// Returns whether there may be another association, of all and of an owner.
+pub(crate) fn has_association_room(sockets: &Sockets, owner: u32) -> bool {
+    sockets.associations.len() < sockets.config.max_associations
+        && sockets.associations.of_owner(owner).associations < sockets.config.per_owner()
+}
 
-    /// Updates the shares by the buffers of the associations of a port, and wakes those that have room in the send
-    /// buffers of their owner again.
-    pub(crate) fn count_buffers(&mut self, port: PortId) {
-        let Some(endpoint) = self.ports.core_mut(port) else {
-            return;
-        };
-        let limit = self.config.send_memory_per_owner;
-        for id in self.associations.count_buffers(port, endpoint, limit) {
-            let waited = self.associations.end_wait(id);
-            let core = self.core_of(id).filter(|_| waited);
-            // Otherwise its own buffer is full, whose room is an event of the core.
-            if core.is_some_and(|(core, core_id)| core.has_send_room(core_id)) {
-                self.on_send_room(id);
-            }
+/// Updates the shares by the buffers of the associations of a port, and wakes those that have room in the send
+/// buffers of their owner again.
+pub(crate) fn count_buffers(sockets: &mut Sockets, port: PortId) {
+    let Some(endpoint) = sockets.ports.core_mut(port) else {
+        return;
+    };
+    let limit = sockets.config.send_memory_per_owner;
+    for id in sockets.associations.count_buffers(port, endpoint, limit) {
+        let waited = sockets.associations.end_wait(id);
+        let found = association_mut(sockets, id).filter(|_| waited);
+        // Otherwise its own buffer is full, whose room is an event of the core.
+        if found.is_some_and(|a| a.core.has_send_room(a.core_id)) {
+            on_send_room(sockets, id);
         }
     }
+}
 
-    /// Limits what an association may receive, or a new one from `source`.
-    pub(crate) fn limit_received(
-        &mut self,
-        port: PortId,
-        association: Option<AssocId>,
-        source: SourceKey,
-    ) {
-        let memory = self.config.receive_memory;
-        let per_owner = self.config.memory_per_owner();
-        let received = self.ports.received();
-        // Below, no source and no owner can be near its limit.
-        let room = (received > memory.min(per_owner) / 4).then(|| {
-            let limits = (memory.saturating_sub(received), per_owner);
-            self.associations.receive_room(association, source, limits)
-        });
-        self.ports.limit_received(port, memory, room);
-    }
+/// Limits what an association may receive, or a new one from `source`.
+pub(crate) fn limit_received(
+    sockets: &mut Sockets,
+    port: PortId,
+    association: Option<AssocId>,
+    source: SourceKey,
+) {
+    let memory = sockets.config.receive_memory;
+    let per_owner = sockets.config.memory_per_owner();
+    let received = sockets.ports.received();
+    // Below, no source and no owner can be near its limit.
+    let room = (received > memory.min(per_owner) / 4).then(|| {
+        let limits = (memory.saturating_sub(received), per_owner);
+        sockets
+            .associations
+            .receive_room(association, source, limits)
+    });
+    sockets.ports.limit_received(port, memory, room);
 }

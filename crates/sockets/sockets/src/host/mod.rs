@@ -26,6 +26,10 @@ use rand_core::{Rng, SeedableRng};
 use crate::associations::Associations;
 use crate::config::Config;
 use crate::errno::Errno;
+use crate::host::associations::close_idle;
+use crate::host::calls::bind::release_port;
+use crate::host::events::dispatch;
+use crate::host::memory::limit_received;
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux;
 use crate::ports::Ports;
@@ -150,13 +154,10 @@ impl Sockets {
     /// `EINVAL` if there is no such association.
     pub fn peer_addresses(&self, id: SocketId, association: i32) -> Result<Vec<SocketAddr>, Errno> {
         let socket = self.table.open(id)?;
-        let association = self
-            .association_of(socket, association)
-            .ok_or(Errno::EINVAL)?;
-        let (core, core_id) = self.core_ref(association).ok_or(Errno::EINVAL)?;
-        let known = self.associations.get(association);
-        let number = known.map_or(0, |a| a.peer.port());
-        let paths = core.paths(core_id);
+        let found = self.lookup().meant(socket, association);
+        let association = found.ok_or(Errno::EINVAL)?;
+        let number = association.own.peer.port();
+        let paths = association.paths();
         Ok(paths
             .map(|path| socket.present(SocketAddr::new(path.remote, number)))
             .collect())
@@ -165,19 +166,13 @@ impl Sockets {
     /// Returns whether a socket has the SCTP port to which a packet came. Others get the ABORT of RFC 9260,
     /// section 8.4, from [`Self::handle_datagram`].
     pub fn has_port(&self, route: &Route, packet: &[u8]) -> bool {
-        self.port_of(route, packet).is_some()
+        port_of(self, route, packet).is_some()
     }
 
     /// Returns a socket that has a port at a local address, or at any address if it is `None`.
     pub fn socket_at(&self, local: Option<IpAddr>, port: u16) -> Option<SocketId> {
         let port = self.ports.get(self.ports.find(port, local)?)?;
         port.sockets().next()
-    }
-
-    fn port_of(&self, route: &Route, packet: &[u8]) -> Option<PortId> {
-        let number = packet.get(2..4)?;
-        let number = u16::from_be_bytes([number[0], number[1]]);
-        self.ports.find(number, route.local)
     }
 
     /// Processes a received SCTP packet; `bytes` is the packet without IP and UDP headers.
@@ -196,7 +191,7 @@ impl Sockets {
         self.now = now;
         let mut packets = packets.into_iter().peekable();
         while let Some(first) = packets.next() {
-            let Some(id) = self.port_of(route, &first) else {
+            let Some(id) = port_of(self, route, &first) else {
                 self.stray.handle_datagram(now, route, first);
                 continue;
             };
@@ -205,7 +200,7 @@ impl Sockets {
                 .and_then(|ports| <[u8; 4]>::try_from(ports).ok());
             let number = ports.map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
             let association = self.associations.with_peer(id, route.remote, number);
-            self.limit_received(id, association, SourceKey::of(route.remote));
+            limit_received(self, id, association, SourceKey::of(route.remote));
             if let Some(core) = self.ports.core_mut(id) {
                 let others = core::iter::from_fn(|| {
                     packets.next_if(|packet| packet.get(..4) == ports.as_ref().map(|p| &p[..]))
@@ -213,7 +208,7 @@ impl Sockets {
                 let run = core::iter::once(first).chain(others);
                 core.handle_datagrams(now, route, run);
             }
-            self.settle(id);
+            settle(self, id);
         }
     }
 
@@ -229,7 +224,7 @@ impl Sockets {
             if let Some(core) = self.ports.core_mut(id) {
                 core.handle_icmp(now, icmp);
             }
-            self.settle(id);
+            settle(self, id);
         }
     }
 
@@ -254,7 +249,7 @@ impl Sockets {
                 continue;
             };
             core.handle_oversized(now, transmit, packet, mtu);
-            self.settle(id);
+            settle(self, id);
         }
     }
 
@@ -265,9 +260,9 @@ impl Sockets {
             if let Some(core) = self.ports.core_mut(id) {
                 core.handle_timeout(now);
             }
-            self.settle(id);
+            settle(self, id);
         }
-        self.close_idle(now);
+        close_idle(self, now);
     }
 
     /// Returns the time of the next call of [`Self::handle_timeout`], valid once [`Self::poll_transmit`]
@@ -286,26 +281,13 @@ impl Sockets {
         self.now = now;
         while let Some(id) = self.ports.first_ready() {
             let transmit = self.ports.poll_transmit(now, buf);
-            self.dispatch(id);
+            dispatch(self, id);
             if transmit.is_some() {
                 return transmit;
             }
-            self.release_port(id);
+            release_port(self, id);
         }
         self.stray.poll_transmit(now, buf)
-    }
-
-    /// Takes the events of an endpoint after an input, and queues it for output.
-    pub(crate) fn settle(&mut self, id: PortId) {
-        self.ports.set_ready(id);
-        self.dispatch(id);
-    }
-
-    /// Queues an association's endpoint for output and takes its events.
-    pub(crate) fn settle_association(&mut self, id: AssocId) {
-        if let Some(association) = self.associations.get(id) {
-            self.settle(association.core().0);
-        }
     }
 
     /// Returns the number of associations, those included that are shut down in the background.
@@ -340,5 +322,24 @@ impl Sockets {
     /// Returns the addresses of the host.
     pub fn host_addresses(&self) -> &[IpAddr] {
         &self.config.addresses
+    }
+}
+
+fn port_of(sockets: &Sockets, route: &Route, packet: &[u8]) -> Option<PortId> {
+    let number = packet.get(2..4)?;
+    let number = u16::from_be_bytes([number[0], number[1]]);
+    sockets.ports.find(number, route.local)
+}
+
+/// Takes the events of an endpoint after an input, and queues it for output.
+pub(crate) fn settle(sockets: &mut Sockets, id: PortId) {
+    sockets.ports.set_ready(id);
+    dispatch(sockets, id);
+}
+
+/// Queues an association's endpoint for output and takes its events.
+pub(crate) fn settle_association(sockets: &mut Sockets, id: AssocId) {
+    if let Some(association) = sockets.associations.get(id) {
+        settle(sockets, association.core().0);
     }
 }

@@ -90,13 +90,11 @@ impl Sockets {
     /// Returns the ports and addresses of an association by its identifier; `None` if it does not exist.
     pub fn association_addresses(&self, association: i32) -> Option<AssociationAddresses> {
         let id = AssocId(association);
-        let association = self.associations.get(id)?;
-        let (core, core_id) = self.core_ref(id)?;
-        let paths = core.paths(core_id);
+        let association = self.lookup().get(id)?;
         Some(AssociationAddresses {
-            local_port: core.port(),
-            peer_port: association.peer.port(),
-            peers: paths.map(|path| path.remote).collect(),
+            local_port: association.core.port(),
+            peer_port: association.own.peer.port(),
+            peers: association.paths().map(|path| path.remote).collect(),
         })
     }
 
@@ -116,8 +114,8 @@ impl Sockets {
             let own = (begin == Bound::Unbounded).then(|| OverviewRow {
                 key,
                 socket: Some(id),
-                local: self.addresses_of(socket.port),
-                bound: self.bound_addresses(socket.port),
+                local: addresses_of(self, socket.port),
+                bound: bound_addresses(self, socket.port),
                 subject: OverviewSubject::Socket {
                     style: socket.style,
                     backlog: (socket.state == SocketState::Listening).then_some(socket.backlog),
@@ -127,7 +125,7 @@ impl Sockets {
             });
             let associations = socket.associations.range((begin, Bound::Unbounded));
             own.into_iter()
-                .chain(associations.filter_map(move |a| self.association_row(key, Some(id), *a)))
+                .chain(associations.filter_map(move |a| association_row(self, key, Some(id), *a)))
         });
         let key = OverviewKey {
             socket: i64::MAX,
@@ -135,60 +133,57 @@ impl Sockets {
         };
         let begin = after_association(key.socket, after);
         let closed = self.associations.closing(begin);
-        listed.chain(closed.filter_map(move |id| self.association_row(key, None, id)))
+        listed.chain(closed.filter_map(move |id| association_row(self, key, None, id)))
     }
+}
 
-    fn association_row(
-        &self,
-        key: OverviewKey,
-        socket: Option<SocketId>,
-        id: AssocId,
-    ) -> Option<OverviewRow> {
-        let association = self.associations.get(id)?;
-        let (core, core_id) = self.core_ref(id)?;
-        let (port, _) = association.core();
-        Some(OverviewRow {
-            key: OverviewKey {
-                association: id.number(),
-                ..key
-            },
-            socket,
-            local: self.addresses_of(Some(port)),
-            bound: self.bound_addresses(Some(port)),
-            subject: OverviewSubject::Association {
-                peer: association.peer,
-                stats: core.association_stats(core_id).map(Box::new),
-                settings: core
-                    .association_config(core_id)
-                    .map(|config| AssociationSettings {
-                        hb_interval: config.paths.hb_interval,
-                        max_retrans: config.paths.association_max_retrans,
-                        send_buffer: config.buffers.send_buffer,
-                        receive_buffer: config.buffers.receive_buffer,
-                    }),
-                paths: core.paths(core_id).collect(),
-            },
-        })
-    }
+fn association_row(
+    sockets: &Sockets,
+    key: OverviewKey,
+    socket: Option<SocketId>,
+    id: AssocId,
+) -> Option<OverviewRow> {
+    let association = sockets.lookup().get(id)?;
+    let (port, _) = association.own.core();
+    Some(OverviewRow {
+        key: OverviewKey {
+            association: id.number(),
+            ..key
+        },
+        socket,
+        local: addresses_of(sockets, Some(port)),
+        bound: bound_addresses(sockets, Some(port)),
+        subject: OverviewSubject::Association {
+            peer: association.own.peer,
+            stats: association.stats().map(Box::new),
+            settings: association.config().map(|config| AssociationSettings {
+                hb_interval: config.paths.hb_interval,
+                max_retrans: config.paths.association_max_retrans,
+                send_buffer: config.buffers.send_buffer,
+                receive_buffer: config.buffers.receive_buffer,
+            }),
+            paths: association.paths().collect(),
+        },
+    })
+}
 
-    fn bound_addresses(&self, port: Option<PortId>) -> Vec<SocketAddr> {
-        let found = port.and_then(|id| self.ports.get(id));
-        let wildcard = found.and_then(|port| Some((port.scope().wildcard()?, port.core().port())));
-        match wildcard {
-            Some(address) => vec![address.into()],
-            None => self.addresses_of(port),
-        }
+fn bound_addresses(sockets: &Sockets, port: Option<PortId>) -> Vec<SocketAddr> {
+    let found = port.and_then(|id| sockets.ports.get(id));
+    let wildcard = found.and_then(|port| Some((port.scope().wildcard()?, port.core().port())));
+    match wildcard {
+        Some(address) => vec![address.into()],
+        None => addresses_of(sockets, port),
     }
+}
 
-    /// Returns the local addresses of a port, those of the host for a wildcard address.
-    pub(crate) fn addresses_of(&self, port: Option<PortId>) -> Vec<SocketAddr> {
-        let Some(port) = port.and_then(|id| self.ports.get(id)) else {
-            return Vec::new();
-        };
-        let (addresses, number) = (port.core().local_addresses(), port.core().port());
-        let addresses = addresses.iter();
-        addresses.map(|ip| SocketAddr::new(*ip, number)).collect()
-    }
+/// Returns the local addresses of a port, those of the host for a wildcard address.
+pub(crate) fn addresses_of(sockets: &Sockets, port: Option<PortId>) -> Vec<SocketAddr> {
+    let Some(port) = port.and_then(|id| sockets.ports.get(id)) else {
+        return Vec::new();
+    };
+    let (addresses, number) = (port.core().local_addresses(), port.core().port());
+    let addresses = addresses.iter();
+    addresses.map(|ip| SocketAddr::new(*ip, number)).collect()
 }
 
 /// Returns where the associations of a socket begin that follow a place; unbounded if the row of the socket

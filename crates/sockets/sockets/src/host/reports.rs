@@ -115,44 +115,43 @@ impl Sockets {
     pub fn take_dropped_reports(&mut self) -> u64 {
         std::mem::take(&mut self.reports.dropped)
     }
+}
 
-    /// Counts an event of an association, and queues its report.
-    pub(crate) fn report(&mut self, id: AssocId, event: &Event) {
-        let Some(kind) = ReportKind::of(event) else {
-            return;
-        };
-        self.removed.events.count(kind, event);
-        if !self.reports.is_on {
-            return;
-        }
-        if self.reports.queue.len() >= MAX_REPORTS {
-            self.reports.dropped += 1;
-            return;
-        }
-        let report = self.report_of(id, event);
-        if let (Some(report), Some(association)) = (&report, self.associations.get_mut(id)) {
-            association.reported_source = report.local;
-        }
-        self.reports.queue.extend(report);
+/// Counts an event of an association, and queues its report.
+pub(crate) fn report(sockets: &mut Sockets, id: AssocId, event: &Event) {
+    let Some(kind) = ReportKind::of(event) else {
+        return;
+    };
+    sockets.removed.events.count(kind, event);
+    if !sockets.reports.is_on {
+        return;
     }
+    if sockets.reports.queue.len() >= MAX_REPORTS {
+        sockets.reports.dropped += 1;
+        return;
+    }
+    let report = report_of(sockets, id, event);
+    if let (Some(report), Some(association)) = (&report, sockets.associations.get_mut(id)) {
+        association.reported_source = report.local;
+    }
+    sockets.reports.queue.extend(report);
+}
 
-    fn report_of(&self, id: AssocId, event: &Event) -> Option<AssociationReport> {
-        let association = self.associations.get(id)?;
-        let (core, core_id) = self.core_ref(id)?;
-        let stats = core.association_stats(core_id);
-        let paths: Vec<PathStats> = core.paths(core_id).collect();
-        let current = stats.as_ref().and_then(|stats| stats.current);
-        let current = paths.iter().find(|path| Some(path.id) == current);
-        let peer = current.map_or(association.peer.ip(), |path| path.remote);
-        Some(AssociationReport {
-            association: id,
-            local: current
-                .and_then(|path| path.local)
-                .or(association.reported_source),
-            local_port: core.port(),
-            peer: SocketAddr::new(peer, association.peer.port()),
-            was_established: association.is_established(),
-            event: EventReport::new(event, &paths, stats.as_ref())?,
-        })
-    }
+fn report_of(sockets: &Sockets, id: AssocId, event: &Event) -> Option<AssociationReport> {
+    let found = sockets.lookup().get(id)?;
+    let (association, stats) = (found.own, found.stats());
+    let paths: Vec<PathStats> = found.paths().collect();
+    let current = stats.as_ref().and_then(|stats| stats.current);
+    let current = paths.iter().find(|path| Some(path.id) == current);
+    let peer = current.map_or(association.peer.ip(), |path| path.remote);
+    Some(AssociationReport {
+        association: id,
+        local: current
+            .and_then(|path| path.local)
+            .or(association.reported_source),
+        local_port: found.core.port(),
+        peer: SocketAddr::new(peer, association.peer.port()),
+        was_established: association.is_established(),
+        event: EventReport::new(event, &paths, stats.as_ref())?,
+    })
 }

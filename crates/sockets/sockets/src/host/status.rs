@@ -58,9 +58,10 @@ impl Sockets {
         let socket = self.table.open(id)?;
         let options = &socket.options;
         let only = socket.only_association();
-        let stats = only.and_then(|id| self.stats(id));
+        let association = only.and_then(|id| self.lookup().get(id));
+        let stats = association.and_then(|association| association.stats());
+        let association = association.map(|association| association.own);
         let outbound_streams = stats.as_ref().map(|stats| stats.outbound_streams);
-        let association = only.and_then(|id| self.associations.get(id));
         let is_open = |id: &AssocId| self.associations.is_open(*id);
         let default_stream = association.map(|association| association.send.stream);
         let peer_ends = stats.as_ref().is_some_and(|stats| {

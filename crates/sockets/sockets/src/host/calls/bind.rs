@@ -7,6 +7,9 @@ use carrick_proto::{Endpoint, EndpointConfig, Time};
 use rand_core::Rng;
 
 use crate::errno::Errno;
+use crate::host::calls::listen::update_listening;
+use crate::host::overview::addresses_of;
+use crate::host::settle;
 use crate::host::{HostCounters, Sockets};
 use crate::ids::{PortId, SocketId};
 use crate::ports::{Scope, is_link_local, is_loopback_v4};
@@ -26,7 +29,7 @@ impl Sockets {
         if socket.port.is_some() {
             return Err(Errno::EINVAL);
         }
-        self.bind_first(id, address)
+        bind_first(self, id, address)
     }
 
     /// Adds addresses to those of a socket, which may be bound already: `sctp_bindx` with
@@ -38,7 +41,7 @@ impl Sockets {
     /// port. Addresses before the one that failed are removed again.
     pub fn bindx_add(&mut self, id: SocketId, addresses: &[SocketAddr]) -> Result<(), Errno> {
         for (done, address) in addresses.iter().enumerate() {
-            if let Err(error) = self.add_address(id, *address) {
+            if let Err(error) = add_address(self, id, *address) {
                 let now = self.now;
                 for added in &addresses[..done] {
                     // The first one of an unbound socket is its last one and stays.
@@ -85,7 +88,7 @@ impl Sockets {
             remaining.retain(|other| *other != ip);
         }
         self.ports.narrow(now, port_id, Scope::Only(remaining));
-        self.settle(port_id);
+        settle(self, port_id);
         Ok(())
     }
 
@@ -111,16 +114,11 @@ impl Sockets {
             return Ok(SocketAddr::new(socket.any_address(), 0));
         };
         let ip = match port.scope() {
-            Scope::Any(_) => self.source_address(socket),
+            Scope::Any(_) => source_address(self, socket),
             Scope::Only(list) => list.last().copied(),
         };
         let ip = ip.unwrap_or(socket.any_address());
         Ok(socket.present(SocketAddr::new(ip, port.core().port())))
-    }
-
-    fn source_address(&self, socket: &Socket) -> Option<IpAddr> {
-        let association = socket.only_association().filter(|_| socket.is_one_to_one());
-        self.current_path(association?)?.local
     }
 
     /// Returns all local addresses of a socket, those of the host for a wildcard address:
@@ -130,7 +128,7 @@ impl Sockets {
     /// `EBADF`
     pub fn local_addresses(&self, id: SocketId) -> Result<Vec<SocketAddr>, Errno> {
         let socket = self.table.open(id)?;
-        let addresses = self.addresses_of(socket.port).into_iter();
+        let addresses = addresses_of(self, socket.port).into_iter();
         Ok(addresses.map(|address| socket.present(address)).collect())
     }
 
@@ -144,7 +142,7 @@ impl Sockets {
             if let Some(core) = self.ports.core_mut(id) {
                 core.local_address_added(address);
             }
-            self.settle(id);
+            settle(self, id);
         }
     }
 
@@ -154,7 +152,7 @@ impl Sockets {
             if let Some(core) = self.ports.core_mut(id) {
                 core.local_routes_changed();
             }
-            self.settle(id);
+            settle(self, id);
         }
     }
 
@@ -166,80 +164,8 @@ impl Sockets {
             if let Some(core) = self.ports.core_mut(id) {
                 core.local_address_removed(now, address);
             }
-            self.settle(id);
+            settle(self, id);
         }
-    }
-
-    /// Binds an unbound socket to all addresses and an ephemeral port, before `listen`, `connect` or the
-    /// first message.
-    pub(crate) fn bind_if_unbound(&mut self, id: SocketId) -> Result<PortId, Errno> {
-        let socket = self.table.open(id)?;
-        if let Some(port) = socket.port {
-            return Ok(port);
-        }
-        self.bind_first(id, SocketAddr::new(socket.any_address(), 0))?;
-        self.table.open(id)?.port.ok_or(Errno::EINVAL)
-    }
-
-    fn bind_first(&mut self, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
-        let socket = self.table.open(id)?;
-        let scope = self.scope(socket, address)?;
-        let number = address.port();
-        if number != 0 && !self.may_bind(socket, number) {
-            return Err(Errno::EACCES);
-        }
-        let port = if number == 0 {
-            let number = self.ephemeral_port(&scope).ok_or(Errno::EADDRNOTAVAIL)?;
-            self.open_port(id, number, scope)?
-        } else {
-            let users = |id| self.table.get(id).map(Socket::sharing);
-            let shared = self
-                .ports
-                .find_sharable(number, &scope, socket.sharing(), users)?;
-            match shared {
-                Some(port) => {
-                    if self.ports.narrow(self.now, port, scope) {
-                        self.settle(port);
-                    }
-                    port
-                }
-                None => self.open_port(id, number, scope)?,
-            }
-        };
-        self.ports.join(port, id);
-        self.table.open_mut(id)?.port = Some(port);
-        Ok(())
-    }
-
-    /// Returns whether a socket may bind a port: one that is reserved for its owner, or an unprivileged one.
-    fn may_bind(&self, socket: &Socket, number: u16) -> bool {
-        let reserved = self.config.reserved_ports.iter();
-        let mut owners = reserved.filter(|reserved| reserved.ports.contains(&number));
-        let is_reserved = owners.clone().next().is_some();
-        socket.is_privileged
-            || owners.any(|reserved| reserved.owner == socket.owner)
-            || !is_reserved && number >= self.config.first_unprivileged_port
-    }
-
-    /// Returns the scope of an address that a socket binds.
-    fn scope(&self, socket: &Socket, address: SocketAddr) -> Result<Scope, Errno> {
-        let ip = socket.canonical(address)?;
-        if ip.is_unspecified() {
-            let has_v4 = ip.is_ipv4() || !socket.options.v6_only;
-            return Ok(Scope::any(has_v4, ip.is_ipv6()));
-        }
-        if is_link_local(ip) || !self.has_address(ip) {
-            return Err(Errno::EADDRNOTAVAIL);
-        }
-        Ok(Scope::Only(vec![ip]))
-    }
-
-    /// Returns whether the host has an address: with a loopback interface all of 127.0.0.0/8 (RFC 1122, section
-    /// 3.2.1.3), of which the interface lists only some.
-    fn has_address(&self, ip: IpAddr) -> bool {
-        let mut addresses = self.config.addresses.iter();
-        addresses.clone().any(|known| *known == ip)
-            || is_loopback_v4(ip) && addresses.any(|known| is_loopback_v4(*known))
     }
 
     /// Returns the addresses of 127.0.0.0/8 to which sockets are bound, and those of the paths of associations.
@@ -255,76 +181,160 @@ impl Sockets {
         used.retain(|ip| is_loopback_v4(*ip));
         used
     }
+}
 
-    /// Returns a random free port number at these addresses.
-    fn ephemeral_port(&mut self, scope: &Scope) -> Option<u16> {
-        let (first, last) = (
-            *self.config.ephemeral_ports.start(),
-            *self.config.ephemeral_ports.end(),
-        );
-        let count = u32::from(last.checked_sub(first)?) + 1;
-        let start = self.random.next_u32() % count;
-        let candidates = (0..count).map(|n| first + ((start + n) % count) as u16);
-        let is_reserved = |number: u16| {
-            let mut reserved = self.config.reserved_ports.iter();
-            reserved.any(|reserved| reserved.ports.contains(&number))
-        };
-        let is_free = |number: &u16| {
-            *number != 0 && !is_reserved(*number) && self.ports.is_free(*number, scope, None)
-        };
-        candidates.into_iter().find(is_free)
+fn source_address(sockets: &Sockets, socket: &Socket) -> Option<IpAddr> {
+    let association = socket.only_association().filter(|_| socket.is_one_to_one());
+    sockets.lookup().get(association?)?.current_path()?.local
+}
+
+/// Binds an unbound socket to all addresses and an ephemeral port, before `listen`, `connect` or the
+/// first message.
+pub(crate) fn bind_if_unbound(sockets: &mut Sockets, id: SocketId) -> Result<PortId, Errno> {
+    let socket = sockets.table.open(id)?;
+    if let Some(port) = socket.port {
+        return Ok(port);
     }
+    bind_first(sockets, id, SocketAddr::new(socket.any_address(), 0))?;
+    sockets.table.open(id)?.port.ok_or(Errno::EINVAL)
+}
 
-    /// Opens a port with the parameters of a socket.
-    fn open_port(&mut self, id: SocketId, number: u16, scope: Scope) -> Result<PortId, Errno> {
-        let socket = self.table.get(id).ok_or(Errno::EBADF)?;
-        let addresses = scope.addresses(&self.config.addresses);
-        let mut seed = [0; 32];
-        self.random.fill_bytes(&mut seed);
-        let mut config = EndpointConfig::new(number, addresses, seed);
-        config.accept = false;
-        config.max_associations = self.config.max_associations;
-        config.max_associations_per_source = Some(self.config.per_source());
-        config.association = socket.options.config.clone();
-        config.source_selection = (self.config.source_selection)();
-        let mut core = Endpoint::new(config).map_err(|_| Errno::EINVAL)?;
-        core.record_buffer_changes();
-        if let Some(observers) = &self.config.observers {
-            core.set_observer(Time::ZERO, Some(observers.create()));
+fn bind_first(sockets: &mut Sockets, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
+    let socket = sockets.table.open(id)?;
+    let scope = scope_of(sockets, socket, address)?;
+    let number = address.port();
+    if number != 0 && !may_bind(sockets, socket, number) {
+        return Err(Errno::EACCES);
+    }
+    let port = if number == 0 {
+        let number = ephemeral_port(sockets, &scope).ok_or(Errno::EADDRNOTAVAIL)?;
+        open_port(sockets, id, number, scope)?
+    } else {
+        let users = |id| sockets.table.get(id).map(Socket::sharing);
+        let shared = sockets
+            .ports
+            .find_sharable(number, &scope, socket.sharing(), users)?;
+        match shared {
+            Some(port) => {
+                if sockets.ports.narrow(sockets.now, port, scope) {
+                    settle(sockets, port);
+                }
+                port
+            }
+            None => open_port(sockets, id, number, scope)?,
         }
-        Ok(self.ports.open(core, scope))
-    }
+    };
+    sockets.ports.join(port, id);
+    sockets.table.open_mut(id)?.port = Some(port);
+    Ok(())
+}
 
-    fn add_address(&mut self, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
-        let socket = self.table.open(id)?;
-        let Some(port_id) = socket.port else {
-            return self.bind_first(id, address);
-        };
-        let port = self.ports.get(port_id).ok_or(Errno::EINVAL)?;
-        if ![0, port.core().port()].contains(&address.port()) {
-            return Err(Errno::EINVAL);
-        }
-        let scope = self.scope(socket, address)?;
-        let ip = scope.single().first().ok_or(Errno::EINVAL)?;
-        self.ports.add_address(port_id, *ip)?;
-        self.settle(port_id);
-        Ok(())
-    }
+/// Returns whether a socket may bind a port: one that is reserved for its owner, or an unprivileged one.
+fn may_bind(sockets: &Sockets, socket: &Socket, number: u16) -> bool {
+    let reserved = sockets.config.reserved_ports.iter();
+    let mut owners = reserved.filter(|reserved| reserved.ports.contains(&number));
+    let is_reserved = owners.clone().next().is_some();
+    socket.is_privileged
+        || owners.any(|reserved| reserved.owner == socket.owner)
+        || !is_reserved && number >= sockets.config.first_unprivileged_port
+}
 
-    /// Removes a socket from its port. The port remains in use until its associations have ended.
-    pub(crate) fn leave_port(&mut self, id: SocketId, socket: &Socket) {
-        let Some(port_id) = socket.port else {
-            return;
-        };
-        self.ports.leave(port_id, id, socket.options.reuse_address);
-        self.update_listening(port_id);
-        self.release_port(port_id);
+/// Returns the scope of an address that a socket binds.
+fn scope_of(sockets: &Sockets, socket: &Socket, address: SocketAddr) -> Result<Scope, Errno> {
+    let ip = socket.canonical(address)?;
+    if ip.is_unspecified() {
+        let has_v4 = ip.is_ipv4() || !socket.options.v6_only;
+        return Ok(Scope::any(has_v4, ip.is_ipv6()));
     }
+    if is_link_local(ip) || !has_address(sockets, ip) {
+        return Err(Errno::EADDRNOTAVAIL);
+    }
+    Ok(Scope::Only(vec![ip]))
+}
 
-    /// Frees a port without sockets and associations, once its last packets have been polled.
-    pub(crate) fn release_port(&mut self, id: PortId) {
-        if let Some(port) = self.ports.release(id) {
-            self.removed += HostCounters::of(port.core());
-        }
+/// Returns whether the host has an address: with a loopback interface all of 127.0.0.0/8 (RFC 1122, section
+/// 3.2.1.3), of which the interface lists only some.
+fn has_address(sockets: &Sockets, ip: IpAddr) -> bool {
+    let mut addresses = sockets.config.addresses.iter();
+    addresses.clone().any(|known| *known == ip)
+        || is_loopback_v4(ip) && addresses.any(|known| is_loopback_v4(*known))
+}
+
+/// Returns a random free port number at these addresses.
+fn ephemeral_port(sockets: &mut Sockets, scope: &Scope) -> Option<u16> {
+    let (first, last) = (
+        *sockets.config.ephemeral_ports.start(),
+        *sockets.config.ephemeral_ports.end(),
+    );
+    let count = u32::from(last.checked_sub(first)?) + 1;
+    let start = sockets.random.next_u32() % count;
+    let candidates = (0..count).map(|n| first + ((start + n) % count) as u16);
+    let is_reserved = |number: u16| {
+        let mut reserved = sockets.config.reserved_ports.iter();
+        reserved.any(|reserved| reserved.ports.contains(&number))
+    };
+    let is_free = |number: &u16| {
+        *number != 0 && !is_reserved(*number) && sockets.ports.is_free(*number, scope, None)
+    };
+    candidates.into_iter().find(is_free)
+}
+
+/// Opens a port with the parameters of a socket.
+fn open_port(
+    sockets: &mut Sockets,
+    id: SocketId,
+    number: u16,
+    scope: Scope,
+) -> Result<PortId, Errno> {
+    let socket = sockets.table.get(id).ok_or(Errno::EBADF)?;
+    let addresses = scope.addresses(&sockets.config.addresses);
+    let mut seed = [0; 32];
+    sockets.random.fill_bytes(&mut seed);
+    let mut config = EndpointConfig::new(number, addresses, seed);
+    config.accept = false;
+    config.max_associations = sockets.config.max_associations;
+    config.max_associations_per_source = Some(sockets.config.per_source());
+    config.association = socket.options.config.clone();
+    config.source_selection = (sockets.config.source_selection)();
+    let mut core = Endpoint::new(config).map_err(|_| Errno::EINVAL)?;
+    core.record_buffer_changes();
+    if let Some(observers) = &sockets.config.observers {
+        core.set_observer(Time::ZERO, Some(observers.create()));
+    }
+    Ok(sockets.ports.open(core, scope))
+}
+
+fn add_address(sockets: &mut Sockets, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
+    let socket = sockets.table.open(id)?;
+    let Some(port_id) = socket.port else {
+        return bind_first(sockets, id, address);
+    };
+    let port = sockets.ports.get(port_id).ok_or(Errno::EINVAL)?;
+    if ![0, port.core().port()].contains(&address.port()) {
+        return Err(Errno::EINVAL);
+    }
+    let scope = scope_of(sockets, socket, address)?;
+    let ip = scope.single().first().ok_or(Errno::EINVAL)?;
+    sockets.ports.add_address(port_id, *ip)?;
+    settle(sockets, port_id);
+    Ok(())
+}
+
+/// Removes a socket from its port. The port remains in use until its associations have ended.
+pub(crate) fn leave_port(sockets: &mut Sockets, id: SocketId, socket: &Socket) {
+    let Some(port_id) = socket.port else {
+        return;
+    };
+    sockets
+        .ports
+        .leave(port_id, id, socket.options.reuse_address);
+    update_listening(sockets, port_id);
+    release_port(sockets, port_id);
+}
+
+/// Frees a port without sockets and associations, once its last packets have been polled.
+pub(crate) fn release_port(sockets: &mut Sockets, id: PortId) {
+    if let Some(port) = sockets.ports.release(id) {
+        sockets.removed += HostCounters::of(port.core());
     }
 }

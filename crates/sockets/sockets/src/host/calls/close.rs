@@ -7,6 +7,8 @@ use carrick_proto::Time;
 
 use crate::errno::Errno;
 use crate::host::Sockets;
+use crate::host::associations::{association_mut, remove_association, with_association};
+use crate::host::calls::bind::leave_port;
 use crate::ids::{AssocId, SocketId};
 
 /// End of the associations of a closed socket.
@@ -32,7 +34,7 @@ impl Sockets {
         let linger = self.table.open(id)?.options.linger;
         self.now = now;
         let aborts = linger == Some(0);
-        if !self.end_socket(id, aborts) {
+        if !end_socket(self, id, aborts) {
             return Ok(Closed::Done);
         }
         Ok(match linger {
@@ -48,7 +50,7 @@ impl Sockets {
     pub fn abort(&mut self, now: Time, id: SocketId) -> Result<(), Errno> {
         self.table.open(id)?;
         self.now = now;
-        self.end_socket(id, true);
+        end_socket(self, id, true);
         Ok(())
     }
 
@@ -70,50 +72,48 @@ impl Sockets {
             .closed_sockets()
             .any(|closed| closed == id)
     }
+}
 
-    /// Removes a socket. Returns whether associations remain.
-    fn end_socket(&mut self, id: SocketId, aborts: bool) -> bool {
-        let Some(socket) = self.table.remove(id) else {
-            return false;
+/// Removes a socket. Returns whether associations remain.
+fn end_socket(sockets: &mut Sockets, id: SocketId, aborts: bool) -> bool {
+    let Some(socket) = sockets.table.remove(id) else {
+        return false;
+    };
+    let mut remains = false;
+    for child in socket.unaccepted() {
+        remains |= end_socket(sockets, *child, aborts);
+    }
+    for association in socket.associations.iter().copied() {
+        let unread = socket.queue.has_data_of(association);
+        leave_association(sockets, association, aborts || unread);
+        remains |= sockets.associations.is_closing(association);
+    }
+    leave_port(sockets, id, &socket);
+    remains
+}
+
+/// Ends an association whose socket is closed.
+fn leave_association(sockets: &mut Sockets, id: AssocId, aborts: bool) {
+    sockets.associations.leave_socket(id);
+    if !sockets.associations.is_open(id) {
+        drop_unread(sockets, id);
+        remove_association(sockets, id);
+        return;
+    }
+    with_association(sockets, id, |a| {
+        // Neither fails: the association has not ended.
+        let _ = if aborts {
+            a.core.abort(a.now, a.core_id, b"")
+        } else {
+            a.core.shutdown(a.now, a.core_id)
         };
-        let mut remains = false;
-        for child in socket.unaccepted() {
-            remains |= self.end_socket(*child, aborts);
-        }
-        for association in socket.associations.iter().copied() {
-            let unread = socket.queue.has_data_of(association);
-            self.leave_association(association, aborts || unread);
-            remains |= self.associations.is_closing(association);
-        }
-        self.leave_port(id, &socket);
-        remains
-    }
+        while a.core.receive(a.core_id).is_some() {}
+    });
+}
 
-    /// Ends an association whose socket is closed.
-    fn leave_association(&mut self, id: AssocId, aborts: bool) {
-        let now = self.now;
-        self.associations.leave_socket(id);
-        if !self.associations.is_open(id) {
-            self.drop_unread(id);
-            self.remove_association(id);
-            return;
-        }
-        if let Some((core, core_id)) = self.core_of(id) {
-            // Neither fails: the association has not ended.
-            let _ = if aborts {
-                core.abort(now, core_id, b"")
-            } else {
-                core.shutdown(now, core_id)
-            };
-        }
-        self.drop_unread(id);
-        self.settle_association(id);
-    }
-
-    /// Reads and drops the messages of an association without a socket.
-    pub(crate) fn drop_unread(&mut self, id: AssocId) {
-        if let Some((core, core_id)) = self.core_of(id) {
-            while core.receive(core_id).is_some() {}
-        }
+/// Reads and drops the messages of an association without a socket.
+pub(crate) fn drop_unread(sockets: &mut Sockets, id: AssocId) {
+    if let Some(a) = association_mut(sockets, id) {
+        while a.core.receive(a.core_id).is_some() {}
     }
 }

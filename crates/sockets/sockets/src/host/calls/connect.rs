@@ -7,7 +7,11 @@ use carrick_proto::{AssociationConfig, ConnectError, PeerAddress, Time};
 
 use crate::errno::Errno;
 use crate::host::Sockets;
+use crate::host::associations::insert_association;
+use crate::host::calls::bind::bind_if_unbound;
+use crate::host::memory::has_association_room;
 use crate::host::options::apply_init;
+use crate::host::settle;
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux::InitMsg;
 use crate::ports::is_link_local;
@@ -42,7 +46,7 @@ impl Sockets {
         peers: &[SocketAddr],
     ) -> Result<AssocId, Errno> {
         self.now = now;
-        self.associate(id, peers, None)
+        associate(self, id, peers, None)
     }
 
     /// Requests the result of the set-up of an association, for a caller that blocks until its end:
@@ -59,109 +63,108 @@ impl Sockets {
     pub fn poll_setup(&mut self) -> Option<(AssocId, Result<(), Errno>)> {
         self.setups.pop_front()
     }
+}
 
-    /// Queues the result of a set-up if the caller waits for it.
-    pub(crate) fn end_setup(&mut self, id: AssocId, result: Result<(), Errno>) {
-        if let Some(association) = self.associations.get_mut(id)
-            && std::mem::take(&mut association.is_setup_watched)
-        {
-            self.setups.push_back((id, result));
-        }
+/// Queues the result of a set-up if the caller waits for it.
+pub(crate) fn end_setup(sockets: &mut Sockets, id: AssocId, result: Result<(), Errno>) {
+    if let Some(association) = sockets.associations.get_mut(id)
+        && std::mem::take(&mut association.is_setup_watched)
+    {
+        sockets.setups.push_back((id, result));
     }
+}
 
-    /// Starts an association, with the values of `init` instead of those of `SCTP_INITMSG`.
-    ///
-    /// 1. Check the state of the socket, the addresses and the limit.
-    /// 2. Refuse a second association with the same peer.
-    /// 3. Bind the socket, if it is not bound (RFC 6458, section 4.1.5).
-    /// 4. Start the association in the core; a one-to-one socket is connecting.
-    pub(crate) fn associate(
-        &mut self,
-        id: SocketId,
-        peers: &[SocketAddr],
-        init: Option<InitMsg>,
-    ) -> Result<AssocId, Errno> {
-        let socket = self.table.open(id)?;
-        match socket.state {
-            SocketState::Established | SocketState::Ended => return Err(Errno::EISCONN),
-            SocketState::Listening if socket.is_one_to_one() => return Err(Errno::EISCONN),
-            SocketState::Connecting => return Err(Errno::EALREADY),
-            SocketState::Open | SocketState::Listening => {}
-        }
-        let number = peers.first().ok_or(Errno::EINVAL)?.port();
-        if number == 0 || peers.iter().any(|peer| peer.port() != number) {
-            return Err(Errno::EINVAL);
-        }
-        let addresses = peers.iter().map(|peer| socket.canonical(*peer));
-        let addresses = addresses.collect::<Result<Vec<IpAddr>, Errno>>()?;
-        if addresses.iter().any(|a| {
-            a.is_unspecified()
-                || a.is_multicast()
-                || *a == IpAddr::V4(Ipv4Addr::BROADCAST)
-                || is_link_local(*a)
-        }) {
-            return Err(Errno::EINVAL);
-        }
-        if !self.has_association_room(socket.owner) {
-            return Err(Errno::ENOMEM);
-        }
-        if let Some(existing) = self.find_by_peer(socket, addresses[0], number) {
-            let existing = self.associations.get(existing);
-            let is_up = existing.is_some_and(|association| association.is_established());
-            return Err(if is_up {
-                Errno::EISCONN
-            } else {
-                Errno::EALREADY
-            });
-        }
-        let mut config = socket.options.config.clone();
-        if let Some(init) = init {
-            apply_init(&mut config, init);
-        }
-        let encapsulation = socket.options.encapsulation;
-        let core_peers: Vec<PeerAddress> = addresses
-            .iter()
-            .map(|address| PeerAddress {
-                address: *address,
-                encapsulation,
-            })
-            .collect();
-        let peer = SocketAddr::new(addresses[0], number);
-        let port = self.bind_if_unbound(id)?;
-        // Linux finds it when the socket is bound.
-        let is_repeated = |(i, address)| addresses[..i].contains(address);
-        if addresses.iter().enumerate().any(is_repeated) {
-            return Err(Errno::EADDRNOTAVAIL);
-        }
-        let core = self.start(port, &core_peers, number, config)?;
-        let association = self.insert_association(port, core, id, peer);
-        let association = association.ok_or(Errno::EBADF)?;
-        let socket = self.table.open_mut(id)?;
-        socket.failed = false;
-        if socket.is_one_to_one() {
-            socket.state = SocketState::Connecting;
-            socket.error = None;
-        }
-        self.settle(port);
-        Ok(association)
+/// Starts an association, with the values of `init` instead of those of `SCTP_INITMSG`.
+///
+/// 1. Check the state of the socket, the addresses and the limit.
+/// 2. Refuse a second association with the same peer.
+/// 3. Bind the socket, if it is not bound (RFC 6458, section 4.1.5).
+/// 4. Start the association in the core; a one-to-one socket is connecting.
+pub(crate) fn associate(
+    sockets: &mut Sockets,
+    id: SocketId,
+    peers: &[SocketAddr],
+    init: Option<InitMsg>,
+) -> Result<AssocId, Errno> {
+    let socket = sockets.table.open(id)?;
+    match socket.state {
+        SocketState::Established | SocketState::Ended => return Err(Errno::EISCONN),
+        SocketState::Listening if socket.is_one_to_one() => return Err(Errno::EISCONN),
+        SocketState::Connecting => return Err(Errno::EALREADY),
+        SocketState::Open | SocketState::Listening => {}
     }
-
-    fn start(
-        &mut self,
-        port: PortId,
-        peers: &[PeerAddress],
-        number: u16,
-        config: AssociationConfig,
-    ) -> Result<carrick_proto::AssociationId, Errno> {
-        let core = self.ports.core_mut(port).ok_or(Errno::EINVAL)?;
-        let started = core.associate(self.now, peers, number, Arc::new(config));
-        started.map_err(|error| match error {
-            ConnectError::NoAddress
-            | ConnectError::InvalidPort
-            | ConnectError::InvalidConfig(_) => Errno::EINVAL,
-            ConnectError::FamilyMismatch => Errno::ENETUNREACH,
-            ConnectError::AlreadyConnected => Errno::EADDRNOTAVAIL,
-            ConnectError::TooManyAssociations => Errno::ENOMEM,
+    let number = peers.first().ok_or(Errno::EINVAL)?.port();
+    if number == 0 || peers.iter().any(|peer| peer.port() != number) {
+        return Err(Errno::EINVAL);
+    }
+    let addresses = peers.iter().map(|peer| socket.canonical(*peer));
+    let addresses = addresses.collect::<Result<Vec<IpAddr>, Errno>>()?;
+    if addresses.iter().any(|a| {
+        a.is_unspecified()
+            || a.is_multicast()
+            || *a == IpAddr::V4(Ipv4Addr::BROADCAST)
+            || is_link_local(*a)
+    }) {
+        return Err(Errno::EINVAL);
+    }
+    if !has_association_room(sockets, socket.owner) {
+        return Err(Errno::ENOMEM);
+    }
+    let existing = sockets.lookup().with_peer(socket, addresses[0], number);
+    if let Some(existing) = existing {
+        return Err(if existing.own.is_established() {
+            Errno::EISCONN
+        } else {
+            Errno::EALREADY
+        });
+    }
+    let mut config = socket.options.config.clone();
+    if let Some(init) = init {
+        apply_init(&mut config, init);
+    }
+    let encapsulation = socket.options.encapsulation;
+    let core_peers: Vec<PeerAddress> = addresses
+        .iter()
+        .map(|address| PeerAddress {
+            address: *address,
+            encapsulation,
         })
+        .collect();
+    let peer = SocketAddr::new(addresses[0], number);
+    let port = bind_if_unbound(sockets, id)?;
+    // Linux finds it when the socket is bound.
+    let is_repeated = |(i, address)| addresses[..i].contains(address);
+    if addresses.iter().enumerate().any(is_repeated) {
+        return Err(Errno::EADDRNOTAVAIL);
     }
+    let core = start(sockets, port, &core_peers, number, config)?;
+    let association = insert_association(sockets, port, core, id, peer);
+    let association = association.ok_or(Errno::EBADF)?;
+    let socket = sockets.table.open_mut(id)?;
+    socket.failed = false;
+    if socket.is_one_to_one() {
+        socket.state = SocketState::Connecting;
+        socket.error = None;
+    }
+    settle(sockets, port);
+    Ok(association)
+}
+
+fn start(
+    sockets: &mut Sockets,
+    port: PortId,
+    peers: &[PeerAddress],
+    number: u16,
+    config: AssociationConfig,
+) -> Result<carrick_proto::AssociationId, Errno> {
+    let core = sockets.ports.core_mut(port).ok_or(Errno::EINVAL)?;
+    let started = core.associate(sockets.now, peers, number, Arc::new(config));
+    started.map_err(|error| match error {
+        ConnectError::NoAddress | ConnectError::InvalidPort | ConnectError::InvalidConfig(_) => {
+            Errno::EINVAL
+        }
+        ConnectError::FamilyMismatch => Errno::ENETUNREACH,
+        ConnectError::AlreadyConnected => Errno::EADDRNOTAVAIL,
+        ConnectError::TooManyAssociations => Errno::ENOMEM,
+    })
 }

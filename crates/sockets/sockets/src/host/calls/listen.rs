@@ -6,6 +6,9 @@ use carrick_proto::SourceKey;
 
 use crate::errno::Errno;
 use crate::host::Sockets;
+use crate::host::calls::bind::bind_if_unbound;
+use crate::host::events::fill;
+use crate::host::memory::has_association_room;
 use crate::ids::{PortId, SocketId};
 use crate::ports::Port;
 use crate::table::{Socket, SocketState};
@@ -36,7 +39,7 @@ impl Sockets {
         if stops && socket.state != SocketState::Listening {
             return Err(Errno::EINVAL);
         }
-        let port = self.bind_if_unbound(id)?;
+        let port = bind_if_unbound(self, id)?;
         let socket = self.table.open(id)?;
         let users = self.ports.get(port).into_iter().flat_map(Port::sockets);
         let others = users.filter(|other| *other != id);
@@ -56,7 +59,7 @@ impl Sockets {
         } else {
             SocketState::Listening
         };
-        self.update_listening(port);
+        update_listening(self, port);
         Ok(())
     }
 
@@ -78,89 +81,89 @@ impl Sockets {
         let port = socket.port;
         let accepted = self.table.accept(id).ok_or(Errno::EAGAIN)?;
         if let Some(port) = port {
-            self.update_listening(port);
+            update_listening(self, port);
         }
         let child = self.table.open(accepted)?;
         let peer = child.peer.map(|peer| child.present(peer));
-        self.fill(accepted);
+        fill(self, accepted);
         self.table.raise_all(accepted);
         Ok((accepted, peer.ok_or(Errno::ECONNABORTED)?))
     }
+}
 
-    /// Updates whether the endpoint of a port accepts associations, and with which parameters: those of a
-    /// listening socket.
-    pub(crate) fn update_listening(&mut self, id: PortId) {
-        let sockets = self.ports.get(id).into_iter().flat_map(Port::sockets);
-        let sockets = sockets.filter_map(|id| self.table.get(id));
-        let mut listening = sockets.filter(|socket| socket.state == SocketState::Listening);
-        let accepts = listening.clone().any(|socket| socket.may_accept());
-        let config = listening.next().map(|first| first.options.config.clone());
-        if let Some(core) = self.ports.core_mut(id) {
-            if let Some(config) = config {
-                // Options are checked when they are set.
-                let _ = core.set_default_config(config);
-            }
-            core.set_accepting(accepts);
+/// Updates whether the endpoint of a port accepts associations, and with which parameters: those of a
+/// listening socket.
+pub(crate) fn update_listening(sockets: &mut Sockets, id: PortId) {
+    let users = sockets.ports.get(id).into_iter().flat_map(Port::sockets);
+    let users = users.filter_map(|id| sockets.table.get(id));
+    let mut listening = users.filter(|socket| socket.state == SocketState::Listening);
+    let accepts = listening.clone().any(|socket| socket.may_accept());
+    let config = listening.next().map(|first| first.options.config.clone());
+    if let Some(core) = sockets.ports.core_mut(id) {
+        if let Some(config) = config {
+            // Options are checked when they are set.
+            let _ = core.set_default_config(config);
         }
+        core.set_accepting(accepts);
     }
+}
 
-    /// Finds the socket of an association that a peer has initiated; creates it for a one-to-one socket.
-    /// `None` if no socket has room for it.
-    pub(crate) fn admit(
-        &mut self,
-        port_id: PortId,
-        (ip, number): (IpAddr, u16),
-        source: SourceKey,
-    ) -> Option<SocketId> {
-        if self.associations.of_source(source).associations >= self.config.per_source() {
-            return None;
-        }
-        let port = self.ports.get(port_id)?;
-        let may_accept = |id: &SocketId| {
-            let socket = self.table.get(*id);
-            socket.is_some_and(|s| s.state == SocketState::Listening && s.may_accept())
-        };
-        let listening: Vec<SocketId> = port.sockets().filter(may_accept).collect();
-        // Sockets that share the port get the associations of different peers.
-        let spread = usize::from(number) + peer_number(ip);
-        let id = *listening.get(spread % listening.len().max(1))?;
-        let listener = self.table.get(id)?;
-        if !self.has_association_room(listener.owner) {
-            return None;
-        }
-        if !listener.is_one_to_one() {
-            return Some(id);
-        }
-        if !self.has_place(listener, source) {
-            return None;
-        }
-        let mut child = Socket::new(listener.style, listener.family, listener.options.clone());
-        child.port = Some(port_id);
-        child.state = SocketState::Established;
-        child.owner = listener.owner;
-        child.source = Some(source);
-        child.peer = Some(SocketAddr::new(ip, number));
-        let child = self.table.enqueue(id, child, self.config.max_sockets);
-        let child = child.ok()?;
-        self.ports.join(port_id, child);
-        Some(child)
+/// Finds the socket of an association that a peer has initiated; creates it for a one-to-one socket.
+/// `None` if no socket has room for it.
+pub(crate) fn admit(
+    sockets: &mut Sockets,
+    port_id: PortId,
+    (ip, number): (IpAddr, u16),
+    source: SourceKey,
+) -> Option<SocketId> {
+    if sockets.associations.of_source(source).associations >= sockets.config.per_source() {
+        return None;
     }
+    let port = sockets.ports.get(port_id)?;
+    let may_accept = |id: &SocketId| {
+        let socket = sockets.table.get(*id);
+        socket.is_some_and(|s| s.state == SocketState::Listening && s.may_accept())
+    };
+    let listening: Vec<SocketId> = port.sockets().filter(may_accept).collect();
+    // Sockets that share the port get the associations of different peers.
+    let spread = usize::from(number) + peer_number(ip);
+    let id = *listening.get(spread % listening.len().max(1))?;
+    let listener = sockets.table.get(id)?;
+    if !has_association_room(sockets, listener.owner) {
+        return None;
+    }
+    if !listener.is_one_to_one() {
+        return Some(id);
+    }
+    if !has_place(sockets, listener, source) {
+        return None;
+    }
+    let mut child = Socket::new(listener.style, listener.family, listener.options.clone());
+    child.port = Some(port_id);
+    child.state = SocketState::Established;
+    child.owner = listener.owner;
+    child.source = Some(source);
+    child.peer = Some(SocketAddr::new(ip, number));
+    let child = sockets.table.enqueue(id, child, sockets.config.max_sockets);
+    let child = child.ok()?;
+    sockets.ports.join(port_id, child);
+    Some(child)
+}
 
-    /// Returns whether the accept queue of a socket has a place for another association from a source. A source alone
-    /// may fill it; of the last quarter, sources that compete have no more than their shares.
-    fn has_place(&self, listener: &Socket, source: SourceKey) -> bool {
-        let queue = listener.unaccepted();
-        if queue.len() < listener.backlog - listener.backlog / 4 {
-            return true;
-        }
-        let is_from = |child: &&SocketId| {
-            let child = self.table.get(**child);
-            child.is_some_and(|child| child.source == Some(source))
-        };
-        let taken = queue.iter().filter(is_from).count();
-        let quarter = (listener.backlog / 4).max(SOURCE_PLACES);
-        taken == queue.len() || taken < self.config.backlog_per_source.unwrap_or(quarter)
+/// Returns whether the accept queue of a socket has a place for another association from a source. A source alone
+/// may fill it; of the last quarter, sources that compete have no more than their shares.
+fn has_place(sockets: &Sockets, listener: &Socket, source: SourceKey) -> bool {
+    let queue = listener.unaccepted();
+    if queue.len() < listener.backlog - listener.backlog / 4 {
+        return true;
     }
+    let is_from = |child: &&SocketId| {
+        let child = sockets.table.get(**child);
+        child.is_some_and(|child| child.source == Some(source))
+    };
+    let taken = queue.iter().filter(is_from).count();
+    let quarter = (listener.backlog / 4).max(SOURCE_PLACES);
+    taken == queue.len() || taken < sockets.config.backlog_per_source.unwrap_or(quarter)
 }
 
 impl Socket {

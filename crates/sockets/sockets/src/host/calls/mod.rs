@@ -1,11 +1,11 @@
 //! Calls of the sockets API. Options have their own folder.
 
-mod bind;
+pub(super) mod bind;
 pub(super) mod close;
-mod connect;
-mod listen;
-mod peeloff;
+pub(super) mod connect;
+pub(super) mod listen;
+pub(super) mod peeloff;
 pub(super) mod receive;
 pub(super) mod send;
-mod shutdown;
+pub(super) mod shutdown;
 pub(super) mod stop;

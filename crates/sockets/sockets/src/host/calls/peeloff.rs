@@ -5,6 +5,7 @@ use carrick_proto::Time;
 
 use crate::errno::Errno;
 use crate::host::Sockets;
+use crate::host::events::fill;
 use crate::ids::SocketId;
 use crate::table::{Readiness, Socket, SocketState};
 
@@ -26,22 +27,24 @@ impl Sockets {
         if socket.is_single() {
             return Err(Errno::EINVAL);
         }
-        let assoc = self
-            .association_of(socket, association)
+        let found = self
+            .lookup()
+            .meant(socket, association)
             .ok_or(Errno::EINVAL)?;
+        let (assoc, peer) = (found.id, found.own.peer);
         let port = socket.port.ok_or(Errno::EINVAL)?;
         let mut branched = Socket::new(socket.style, socket.family, socket.options.clone());
         branched.is_peeled_off = true;
         branched.owner = socket.owner;
         branched.port = Some(port);
         branched.state = SocketState::Established;
-        branched.peer = self.associations.get(assoc).map(|a| a.peer);
+        branched.peer = Some(peer);
         let branched_id = self.table.insert(branched, self.config.max_sockets)?;
         self.ports.join(port, branched_id);
         self.associations.move_to(assoc, branched_id);
         self.table.move_association(assoc, id, branched_id);
-        self.fill(branched_id);
-        self.fill(id);
+        fill(self, branched_id);
+        fill(self, id);
         self.table.raise_all(branched_id);
         self.table.raise(id, Readiness::WRITABLE);
         Ok(branched_id)

@@ -8,6 +8,7 @@ use carrick_proto::Time;
 use crate::ancillary::{ControlMessage, write_control};
 use crate::errno::Errno;
 use crate::host::Sockets;
+use crate::host::events::fill;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::{
     Layout, MSG_DONTWAIT, MSG_EOR, MSG_NOTIFICATION, MSG_PEEK, NxtInfo, RcvInfo,
@@ -62,7 +63,7 @@ impl Sockets {
     ) -> Result<Received, Errno> {
         self.now = now;
         if !self.table.open(id)?.queue.has_items() {
-            self.fill(id);
+            fill(self, id);
         }
         let socket = self.table.open_mut(id)?;
         let Some(item) = socket.queue.front().cloned() else {
@@ -84,9 +85,9 @@ impl Sockets {
         };
         if let ReceiveContent::Data(_) = item.content {
             // The next message, for SCTP_NXTINFO.
-            self.fill(id);
+            fill(self, id);
         }
-        let mut received = self.describe(id, &item, control_size)?;
+        let mut received = describe(self, id, &item, control_size)?;
         let socket = self.table.open_mut(id)?;
         let (data, finished) = if flags & MSG_PEEK == 0 {
             socket.queue.read(size).unwrap_or_default()
@@ -105,56 +106,9 @@ impl Sockets {
             received.flags |= MSG_EOR;
         }
         if flags & MSG_PEEK == 0 {
-            self.fill(id);
+            fill(self, id);
         }
         Ok(received)
-    }
-
-    /// Returns the address, ancillary data and flags of an entry.
-    fn describe(
-        &self,
-        id: SocketId,
-        item: &ReceiveEntry,
-        control_size: usize,
-    ) -> Result<Received, Errno> {
-        let data = match &item.content {
-            ReceiveContent::Notification(_) => {
-                return Ok(Received {
-                    address: Some(item.peer),
-                    association: item.association.0,
-                    flags: MSG_NOTIFICATION,
-                    ..Received::default()
-                });
-            }
-            ReceiveContent::Data(data) => data,
-        };
-        let socket = self.table.open(id)?;
-        let options = &socket.options;
-        let mut control = Vec::new();
-        if options.recv_nxtinfo
-            && let Some(next) = socket.queue.second()
-        {
-            control.push(ControlMessage::sctp(SCTP_NXTINFO, nxtinfo(next).encode()));
-        }
-        if options.recv_rcvinfo {
-            let info = rcvinfo(item.association, data).encode();
-            control.push(ControlMessage::sctp(SCTP_RCVINFO, info));
-        }
-        let data_io = subscription(SCTP_DATA_IO_EVENT as u16).unwrap_or(0);
-        if options.events & data_io != 0 {
-            let info = sndrcvinfo(item.association, data).encode();
-            control.push(ControlMessage::sctp(SCTP_SNDRCV, info));
-        }
-        let (control, is_cut) = write_control(&control, control_size);
-        Ok(Received {
-            data: Bytes::new(),
-            address: Some(item.peer),
-            association: item.association.0,
-            control,
-            has_rest: false,
-            info: Some(rcvinfo(item.association, data)),
-            flags: if is_cut { MSG_CTRUNC } else { 0 },
-        })
     }
 
     /// Returns the number of bytes of the first message or notification that have not been read
@@ -172,6 +126,53 @@ impl Sockets {
             ReceiveContent::Notification(bytes) => bytes.len(),
         }))
     }
+}
+
+/// Returns the address, ancillary data and flags of an entry.
+fn describe(
+    sockets: &Sockets,
+    id: SocketId,
+    item: &ReceiveEntry,
+    control_size: usize,
+) -> Result<Received, Errno> {
+    let data = match &item.content {
+        ReceiveContent::Notification(_) => {
+            return Ok(Received {
+                address: Some(item.peer),
+                association: item.association.0,
+                flags: MSG_NOTIFICATION,
+                ..Received::default()
+            });
+        }
+        ReceiveContent::Data(data) => data,
+    };
+    let socket = sockets.table.open(id)?;
+    let options = &socket.options;
+    let mut control = Vec::new();
+    if options.recv_nxtinfo
+        && let Some(next) = socket.queue.second()
+    {
+        control.push(ControlMessage::sctp(SCTP_NXTINFO, nxtinfo(next).encode()));
+    }
+    if options.recv_rcvinfo {
+        let info = rcvinfo(item.association, data).encode();
+        control.push(ControlMessage::sctp(SCTP_RCVINFO, info));
+    }
+    let data_io = subscription(SCTP_DATA_IO_EVENT as u16).unwrap_or(0);
+    if options.events & data_io != 0 {
+        let info = sndrcvinfo(item.association, data).encode();
+        control.push(ControlMessage::sctp(SCTP_SNDRCV, info));
+    }
+    let (control, is_cut) = write_control(&control, control_size);
+    Ok(Received {
+        data: Bytes::new(),
+        address: Some(item.peer),
+        association: item.association.0,
+        control,
+        has_rest: false,
+        info: Some(rcvinfo(item.association, data)),
+        flags: if is_cut { MSG_CTRUNC } else { 0 },
+    })
 }
 
 fn flags_of(data: &DataItem) -> u16 {

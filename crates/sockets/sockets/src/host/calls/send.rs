@@ -4,15 +4,21 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_proto::{ChunkType, PathId, Ppid, Reliability, SendError, SendOptions, StreamId, Time};
+use carrick_proto::{ChunkType, Ppid, Reliability, SendError, SendOptions, StreamId, Time};
 
 use crate::ancillary::SendAttributes;
 use crate::errno::Errno;
 use crate::host::Sockets;
+use crate::host::associations::{
+    AssociationMut, AssociationRef, association_mut, remove_association, with_association,
+};
+use crate::host::calls::connect::associate;
+use crate::host::calls::shutdown::shut_down_association;
+use crate::host::{settle, settle_association};
 use crate::ids::{AssocId, SocketId};
 use crate::linux::{
     SCTP_ABORT, SCTP_ADDR_OVER, SCTP_EOF, SCTP_PR_SCTP_MASK, SCTP_PR_SCTP_PRIO, SCTP_PR_SCTP_RTX,
-    SCTP_SACK_IMMEDIATELY, SCTP_SENDALL, SCTP_UNORDERED,
+    SCTP_SACK_IMMEDIATELY, SCTP_SENDALL, SCTP_UNORDERED, unmapped,
 };
 use crate::settings::SendDefaults;
 use crate::table::SocketState;
@@ -66,7 +72,7 @@ impl Sockets {
         message: &OutgoingMessage<'_>,
     ) -> Result<usize, Errno> {
         self.now = now;
-        let mut result = self.send_checked(id, message);
+        let mut result = send_checked(self, id, message);
         let socket = self.table.open(id)?;
         if result == Err(Errno::ESHUTDOWN) && socket.is_single() {
             result = Err(Errno::EPIPE);
@@ -79,203 +85,195 @@ impl Sockets {
             result => result,
         }
     }
+}
 
-    fn send_checked(
-        &mut self,
-        id: SocketId,
-        message: &OutgoingMessage<'_>,
-    ) -> Result<usize, Errno> {
-        let socket = self.table.open(id)?;
-        if socket.is_one_to_one_listener()
-            || socket.write_closed && socket.state == SocketState::Ended
-        {
-            return Err(Errno::EPIPE);
+fn send_checked(
+    sockets: &mut Sockets,
+    id: SocketId,
+    message: &OutgoingMessage<'_>,
+) -> Result<usize, Errno> {
+    let socket = sockets.table.open(id)?;
+    if socket.is_one_to_one_listener() || socket.write_closed && socket.state == SocketState::Ended
+    {
+        return Err(Errno::EPIPE);
+    }
+    let len = message.data.len();
+    if len > socket.options.send_buffer() {
+        return Err(Errno::EMSGSIZE);
+    }
+    let given = SendAttributes::read(message.control)?;
+    let flags = given.info.map_or(0, |info| i32::from(info.flags));
+    let ends = SCTP_EOF | SCTP_ABORT;
+    let misused = socket.is_one_to_one() && flags & ends != 0
+        || flags & SCTP_EOF != 0 && len > 0
+        || flags & ends == 0 && len == 0
+        || flags & SCTP_ADDR_OVER != 0 && message.address.is_none();
+    if misused {
+        return Err(Errno::EINVAL);
+    }
+    if flags & SCTP_SENDALL != 0 && !socket.is_single() {
+        return send_to_all(sockets, id, message, &given);
+    }
+    let assoc_id = given.info.map_or(0, |info| info.assoc_id);
+    let lookup = sockets.lookup();
+    if let Some(address) = message.address {
+        let ip = socket.canonical(address)?;
+        let by_address = lookup.with_peer(socket, ip, address.port());
+        let existing = socket.only_association().or(by_address.map(|a| a.id));
+        if socket.is_one_to_one() && existing.is_some() && by_address.is_none() {
+            return Err(Errno::EADDRNOTAVAIL);
         }
-        let len = message.data.len();
-        if len > socket.options.send_buffer() {
-            return Err(Errno::EMSGSIZE);
+        if existing.is_none() {
+            return send_to_new(sockets, id, address, message, &given);
         }
-        let given = SendAttributes::read(message.control)?;
-        let flags = given.info.map_or(0, |info| i32::from(info.flags));
-        let ends = SCTP_EOF | SCTP_ABORT;
-        let misused = socket.is_one_to_one() && flags & ends != 0
-            || flags & SCTP_EOF != 0 && len > 0
-            || flags & ends == 0 && len == 0
-            || flags & SCTP_ADDR_OVER != 0 && message.address.is_none();
-        if misused {
-            return Err(Errno::EINVAL);
-        }
-        if flags & SCTP_SENDALL != 0 && !socket.is_single() {
-            return self.send_to_all(id, message, &given);
-        }
-        let assoc_id = given.info.map_or(0, |info| info.assoc_id);
-        if let Some(address) = message.address {
+    }
+    let association = match message.address {
+        // The identifier is ignored where an address is given, as in Linux.
+        Some(address) if socket.only_association().is_none() => {
             let ip = socket.canonical(address)?;
-            let by_address = self.find_by_peer(socket, ip, address.port());
-            let existing = socket.only_association().or(by_address);
-            if socket.is_one_to_one() && existing.is_some() && by_address.is_none() {
-                return Err(Errno::EADDRNOTAVAIL);
-            }
-            if existing.is_none() {
-                return self.send_to_new(id, address, message, &given);
-            }
+            lookup.with_peer(socket, ip, address.port())
         }
-        let association = match message.address {
-            // The identifier is ignored where an address is given, as in Linux.
-            Some(address) if socket.only_association().is_none() => {
-                let ip = socket.canonical(address)?;
-                self.find_by_peer(socket, ip, address.port())
-            }
-            _ => self.association_of(socket, assoc_id),
-        };
-        let association = association.ok_or(Errno::EPIPE)?;
-        self.send_to(association, message, &given)
-    }
+        _ => lookup.meant(socket, assoc_id),
+    };
+    let association = association.ok_or(Errno::EPIPE)?.id;
+    send_to(sockets, association, message, &given)
+}
 
-    /// Sends to all established associations of a one-to-many socket (`SCTP_SENDALL`).
-    fn send_to_all(
-        &mut self,
-        id: SocketId,
-        message: &OutgoingMessage<'_>,
-        given: &SendAttributes,
-    ) -> Result<usize, Errno> {
-        let all = self.table.open(id)?.associations.clone();
-        let mut given = given.clone();
-        if let Some(info) = &mut given.info {
-            // Each association has its own address.
-            info.flags &= !(SCTP_ADDR_OVER as u16);
-        }
-        let mut sent = 0;
-        for association in all {
-            let known = self.associations.get(association);
-            if known.is_some_and(|a| a.is_established() && a.is_open()) {
-                sent = self.send_to(association, message, &given)?;
-            }
-        }
-        Ok(sent)
+/// Sends to all established associations of a one-to-many socket (`SCTP_SENDALL`).
+fn send_to_all(
+    sockets: &mut Sockets,
+    id: SocketId,
+    message: &OutgoingMessage<'_>,
+    given: &SendAttributes,
+) -> Result<usize, Errno> {
+    let all = sockets.table.open(id)?.associations.clone();
+    let mut given = given.clone();
+    if let Some(info) = &mut given.info {
+        // Each association has its own address.
+        info.flags &= !(SCTP_ADDR_OVER as u16);
     }
-
-    /// Sets up an association for its first message (RFC 6458, section 3.1).
-    fn send_to_new(
-        &mut self,
-        id: SocketId,
-        address: SocketAddr,
-        message: &OutgoingMessage<'_>,
-        given: &SendAttributes,
-    ) -> Result<usize, Errno> {
-        let socket = self.table.open(id)?;
-        let flags = given.info.map_or(0, |info| i32::from(info.flags));
-        if flags & (SCTP_EOF | SCTP_ABORT) != 0 {
-            return Err(Errno::EINVAL);
-        }
-        if socket.is_peeled_off || socket.state == SocketState::Ended {
-            return Err(Errno::EPIPE);
-        }
-        let mut peers = vec![address];
-        let further = given.destinations.iter();
-        peers.extend(further.map(|ip| SocketAddr::new(*ip, address.port())));
-        let association = self.associate(id, &peers, given.init)?;
-        let result = self.send_to(association, message, given);
-        if result.is_err() {
-            self.cancel(id, association);
-        }
-        result
-    }
-
-    /// Drops an association whose set-up has just started, without notifications.
-    fn cancel(&mut self, id: SocketId, association: AssocId) {
-        let now = self.now;
-        if let Some((core, core_id)) = self.core_of(association) {
-            // It is being set up, so there is one to abort.
-            let _ = core.abort(now, core_id, b"");
-        }
-        let port = self.associations.get(association).map(|a| a.core().0);
-        self.remove_association(association);
-        if let Some(socket) = self.table.get_mut(id)
-            && socket.is_one_to_one()
-        {
-            socket.state = SocketState::Open;
-        }
-        if let Some(port) = port {
-            self.settle(port);
+    let mut sent = 0;
+    for association in all {
+        let known = sockets.associations.get(association);
+        if known.is_some_and(|a| a.is_established() && a.is_open()) {
+            sent = send_to(sockets, association, message, &given)?;
         }
     }
+    Ok(sent)
+}
 
-    fn send_to(
-        &mut self,
-        id: AssocId,
-        message: &OutgoingMessage<'_>,
-        given: &SendAttributes,
-    ) -> Result<usize, Errno> {
-        let now = self.now;
-        let flags = given.info.map_or(0, |info| i32::from(info.flags));
-        if flags & SCTP_EOF != 0 {
-            self.shut_down_association(id);
-            return Ok(0);
-        }
-        if flags & SCTP_ABORT != 0 {
-            let (core, core_id) = self.core_of(id).ok_or(Errno::EPIPE)?;
+/// Sets up an association for its first message (RFC 6458, section 3.1).
+fn send_to_new(
+    sockets: &mut Sockets,
+    id: SocketId,
+    address: SocketAddr,
+    message: &OutgoingMessage<'_>,
+    given: &SendAttributes,
+) -> Result<usize, Errno> {
+    let socket = sockets.table.open(id)?;
+    let flags = given.info.map_or(0, |info| i32::from(info.flags));
+    if flags & (SCTP_EOF | SCTP_ABORT) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if socket.is_peeled_off || socket.state == SocketState::Ended {
+        return Err(Errno::EPIPE);
+    }
+    let mut peers = vec![address];
+    let further = given.destinations.iter();
+    peers.extend(further.map(|ip| SocketAddr::new(*ip, address.port())));
+    let association = associate(sockets, id, &peers, given.init)?;
+    let result = send_to(sockets, association, message, given);
+    if result.is_err() {
+        cancel(sockets, id, association);
+    }
+    result
+}
+
+/// Drops an association whose set-up has just started, without notifications.
+fn cancel(sockets: &mut Sockets, id: SocketId, association: AssocId) {
+    if let Some(a) = association_mut(sockets, association) {
+        // It is being set up, so there is one to abort.
+        let _ = a.core.abort(a.now, a.core_id, b"");
+    }
+    let port = sockets.associations.get(association).map(|a| a.core().0);
+    remove_association(sockets, association);
+    if let Some(socket) = sockets.table.get_mut(id)
+        && socket.is_one_to_one()
+    {
+        socket.state = SocketState::Open;
+    }
+    if let Some(port) = port {
+        settle(sockets, port);
+    }
+}
+
+fn send_to(
+    sockets: &mut Sockets,
+    id: AssocId,
+    message: &OutgoingMessage<'_>,
+    given: &SendAttributes,
+) -> Result<usize, Errno> {
+    let flags = given.info.map_or(0, |info| i32::from(info.flags));
+    if flags & SCTP_EOF != 0 {
+        shut_down_association(sockets, id);
+        return Ok(0);
+    }
+    if flags & SCTP_ABORT != 0 {
+        let aborted = with_association(sockets, id, |a| {
             // The association has not ended.
-            let _ = core.abort(now, core_id, &message.data);
-            self.settle_association(id);
-            return Ok(0);
-        }
-        let association = self.associations.get(id).ok_or(Errno::EPIPE)?;
-        let attributes = association.send.attributes(given);
-        let mut options = attributes.options();
-        if flags & SCTP_ADDR_OVER != 0 {
-            options.path = Some(self.path_of(id, message.address).ok_or(Errno::EINVAL)?);
-        }
-        if given.key.is_some_and(|key| key != association.active_key) && self.authenticates_data(id)
-        {
-            return Err(Errno::ENOPROTOOPT);
-        }
-        let (len, limit) = (message.data.len(), self.config.send_memory_per_owner);
-        let is_refused = self.associations.waits_for_owner(id, len, limit);
-        let (core, core_id) = self.core_of(id).ok_or(Errno::EPIPE)?;
-        let sent = if is_refused {
-            Err(SendError::BufferFull)
-        } else {
-            core.send(now, core_id, options, message.data.clone())
-        };
-        let has_room = core.has_send_room(core_id);
-        let is_full = sent.is_ok() && !has_room || sent == Err(SendError::BufferFull);
-        if let Some(association) = self.associations.get_mut(id) {
-            association.last_use = now;
-            let socket = association.socket().and_then(|id| self.table.get_mut(id));
-            if let Some(socket) = socket.filter(|_| is_full) {
-                socket.full.insert(id);
-            }
-        }
-        self.settle_association(id);
-        sent.map_err(|error| match error {
-            SendError::UnknownAssociation => Errno::EPIPE,
-            SendError::ShuttingDown => Errno::ESHUTDOWN,
-            SendError::Empty | SendError::InvalidStream { .. } | SendError::UnknownPath => {
-                Errno::EINVAL
-            }
-            SendError::BufferFull => Errno::EAGAIN,
-            SendError::TooLarge { .. } => Errno::EMSGSIZE,
-        })?;
-        Ok(message.data.len())
+            let _ = a.core.abort(a.now, a.core_id, &message.data);
+        });
+        return aborted.map(|()| 0).ok_or(Errno::EPIPE);
     }
+    let association = sockets.lookup().get(id).ok_or(Errno::EPIPE)?;
+    let own = association.own;
+    let mut options = own.send.attributes(given).options();
+    if flags & SCTP_ADDR_OVER != 0 {
+        let ip = message.address.map(|address| unmapped(address.ip()));
+        let path = ip.and_then(|ip| association.path_to(ip));
+        options.path = Some(path.ok_or(Errno::EINVAL)?.id);
+    }
+    let is_other_key = given.key.is_some_and(|key| key != own.active_key);
+    if is_other_key && authenticates_data(association) {
+        return Err(Errno::ENOPROTOOPT);
+    }
+    let (len, limit) = (message.data.len(), sockets.config.send_memory_per_owner);
+    let is_refused = sockets.associations.waits_for_owner(id, len, limit);
+    let AssociationMut {
+        now,
+        own,
+        core,
+        core_id,
+    } = association_mut(sockets, id).ok_or(Errno::EPIPE)?;
+    let sent = if is_refused {
+        Err(SendError::BufferFull)
+    } else {
+        core.send(now, core_id, options, message.data.clone())
+    };
+    let has_room = core.has_send_room(core_id);
+    let is_full = sent.is_ok() && !has_room || sent == Err(SendError::BufferFull);
+    own.last_use = now;
+    let socket = own.socket().and_then(|id| sockets.table.get_mut(id));
+    if let Some(socket) = socket.filter(|_| is_full) {
+        socket.full.insert(id);
+    }
+    settle_association(sockets, id);
+    sent.map_err(|error| match error {
+        SendError::UnknownAssociation => Errno::EPIPE,
+        SendError::ShuttingDown => Errno::ESHUTDOWN,
+        SendError::Empty | SendError::InvalidStream { .. } | SendError::UnknownPath => {
+            Errno::EINVAL
+        }
+        SendError::BufferFull => Errno::EAGAIN,
+        SendError::TooLarge { .. } => Errno::EMSGSIZE,
+    })?;
+    Ok(message.data.len())
+}
 
-    /// Returns whether the peer requires DATA chunks to be authenticated (RFC 4895, section 3.2).
-    fn authenticates_data(&self, id: AssocId) -> bool {
-        let core = self.core_ref(id);
-        let required = core.map(|(core, core_id)| core.peer_required_chunks(core_id));
-        required.is_some_and(|mut chunks| {
-            chunks.any(|kind| [ChunkType::DATA, ChunkType::I_DATA].contains(&kind))
-        })
-    }
-
-    /// Returns the path of an association to a peer address.
-    fn path_of(&self, id: AssocId, address: Option<SocketAddr>) -> Option<PathId> {
-        let ip = crate::linux::unmapped(address?.ip());
-        let (core, core_id) = self.core_ref(id)?;
-        let mut paths = core.paths(core_id);
-        paths.find(|path| path.remote == ip).map(|path| path.id)
-    }
+/// Returns whether the peer requires DATA chunks to be authenticated (RFC 4895, section 3.2).
+fn authenticates_data(association: AssociationRef<'_>) -> bool {
+    let mut required = association.core.peer_required_chunks(association.core_id);
+    required.any(|kind| [ChunkType::DATA, ChunkType::I_DATA].contains(&kind))
 }
 
 impl SendDefaults {

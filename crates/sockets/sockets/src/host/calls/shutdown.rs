@@ -4,6 +4,7 @@ use carrick_proto::Time;
 
 use crate::errno::Errno;
 use crate::host::Sockets;
+use crate::host::associations::with_association;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::{SHUT_RD, SHUT_RDWR, SHUT_WR};
 use crate::table::{Readiness, SocketState};
@@ -39,20 +40,18 @@ impl Sockets {
         if how != SHUT_RD && socket.is_one_to_one() {
             socket.write_closed = true;
             if let Some(association) = socket.only_association() {
-                self.shut_down_association(association);
+                shut_down_association(self, association);
             }
         }
         self.table.raise(id, edges);
         Ok(())
     }
+}
 
-    /// Starts the graceful shutdown of an association.
-    pub(crate) fn shut_down_association(&mut self, id: AssocId) {
-        let now = self.now;
-        if let Some((core, core_id)) = self.core_of(id) {
-            // An association that has ended is shut down already.
-            let _ = core.shutdown(now, core_id);
-        }
-        self.settle_association(id);
-    }
+/// Starts the graceful shutdown of an association.
+pub(crate) fn shut_down_association(sockets: &mut Sockets, id: AssocId) {
+    with_association(sockets, id, |a| {
+        // An association that has ended is shut down already.
+        let _ = a.core.shutdown(a.now, a.core_id);
+    });
 }

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use carrick_proto::Time;
 
 use crate::host::Sockets;
+use crate::host::associations::with_association;
+use crate::host::calls::shutdown::shut_down_association;
 use crate::ids::{AssocId, SocketId};
 
 impl Sockets {
@@ -21,7 +23,7 @@ impl Sockets {
         let associations = sockets.flat_map(|socket| socket.associations.iter().copied());
         let ids: Vec<AssocId> = associations.collect();
         for id in ids {
-            self.shut_down_association(id);
+            shut_down_association(self, id);
         }
     }
 
@@ -40,20 +42,16 @@ impl Sockets {
         let ids: Vec<AssocId> = open.map(|(id, _)| id).collect();
         let mut aborted = Vec::with_capacity(ids.len());
         for id in ids {
-            let Some(peer) = self.associations.get(id).map(|a| a.peer) else {
-                continue;
-            };
-            if let Some((core, core_id)) = self.core_of(id) {
-                let stats = core.association_stats(core_id);
-                aborted.push(AbortedAssociation {
-                    port: core.port(),
-                    peer,
-                    unacknowledged: stats.map_or(0, |stats| stats.send_buffer_bytes),
-                });
+            aborted.extend(with_association(self, id, |a| {
+                let stats = a.core.association_stats(a.core_id);
                 // It does not fail: the association has not ended.
-                let _ = core.abort(now, core_id, b"");
-            }
-            self.settle_association(id);
+                let _ = a.core.abort(now, a.core_id, b"");
+                AbortedAssociation {
+                    port: a.core.port(),
+                    peer: a.own.peer,
+                    unacknowledged: stats.map_or(0, |stats| stats.send_buffer_bytes),
+                }
+            }));
         }
         aborted
     }

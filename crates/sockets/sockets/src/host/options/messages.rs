@@ -4,6 +4,7 @@ use super::scope::{OptionView, ScopeRule, change_own, scope};
 use super::table::{self, Get, Raw, Set, options};
 use crate::errno::Errno;
 use crate::host::Sockets;
+use crate::host::events::notify;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
 use crate::notifications::{KINDS, sender_dry, subscription};
@@ -90,10 +91,11 @@ fn subscribe(sockets: &mut Sockets, id: AssocId, events: u16, dry: bool) {
         return;
     };
     association.events = events;
-    let established = association.is_established();
-    let is_dry = sockets.stats(id).is_some_and(|s| s.send_buffer_bytes == 0);
-    if established && is_dry && dry {
-        sockets.notify(id, sender_dry(id));
+    let association = sockets.lookup().get(id).filter(|_| dry);
+    let association = association.filter(|association| association.own.is_established());
+    let stats = association.and_then(|association| association.stats());
+    if stats.is_some_and(|stats| stats.send_buffer_bytes == 0) {
+        notify(sockets, id, sender_dry(id));
     }
 }
 

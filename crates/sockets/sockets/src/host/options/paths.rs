@@ -14,6 +14,8 @@ use super::table::{self, AtLeast, Get, Raw, Set, SetValue, options};
 use crate::errno::Errno;
 use crate::host::Sockets;
 use crate::host::associations::{AssociationMut, association_mut, with_association};
+use crate::host::events::{notify_path, refresh_peer};
+use crate::host::settle_association;
 use crate::ids::SocketId;
 use crate::linux::*;
 use crate::settings::SCTP_PF_EXPOSE_ENABLE;
@@ -393,11 +395,11 @@ fn set_primary_addr(sockets: &mut Sockets, id: SocketId, prim: Prim) -> Result<(
     let a = association_mut(sockets, id).ok_or(Errno::EINVAL)?;
     let set = a.core.set_primary(a.now, a.core_id, path);
     set.map_err(operation)?;
-    sockets.refresh_peer(id);
+    refresh_peer(sockets, id);
     if before != Some(path) {
-        sockets.notify_path(id, path, SCTP_ADDR_MADE_PRIM);
+        notify_path(sockets, id, path, SCTP_ADDR_MADE_PRIM);
     }
-    sockets.settle_association(id);
+    settle_association(sockets, id);
     Ok(())
 }
 

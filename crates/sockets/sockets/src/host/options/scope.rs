@@ -11,6 +11,8 @@ use crate::host::Sockets;
 use crate::host::associations::{
     AssociationLookup, AssociationMut, AssociationRef, association_mut,
 };
+use crate::host::calls::listen::update_listening;
+use crate::host::settle_association;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
 use crate::ports::Ports;
@@ -214,7 +216,7 @@ pub(super) fn set_future(
     let socket = sockets.table.open_mut(id)?;
     socket.options.config = changed.map_err(|_: ConfigError| Errno::EINVAL)?;
     if let Some(port) = socket.port {
-        sockets.update_listening(port);
+        update_listening(sockets, port);
     }
     Ok(())
 }
@@ -228,7 +230,7 @@ pub(super) fn perform(
     for id in &scope.associations {
         let mut association = association_mut(sockets, *id).ok_or(Errno::EINVAL)?;
         operation(&mut association)?;
-        sockets.settle_association(*id);
+        settle_association(sockets, *id);
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use super::table::{self, AtLeast, Get, IntoBytes, Raw, Set, SetValue, options};
 use crate::errno::Errno;
 use crate::host::Sockets;
 use crate::host::associations::association_mut;
+use crate::host::events::on_send_room;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
 use crate::settings::Timeout;
@@ -112,9 +113,9 @@ fn set_send_buffer(sockets: &mut Sockets, id: SocketId, asked: i32) -> Result<()
     let changes = ParameterChanges::new().send_buffer(buffer_size(asked, MIN_SEND_BUFFER));
     change_parameters(sockets, id, &scope, &changes)?;
     for association in sockets.table.open(id)?.full.clone() {
-        let core = sockets.core_of(association);
-        if core.is_some_and(|(core, core_id)| core.has_send_room(core_id)) {
-            sockets.on_send_room(association);
+        let found = association_mut(sockets, association);
+        if found.is_some_and(|a| a.core.has_send_room(a.core_id)) {
+            on_send_room(sockets, association);
         }
     }
     Ok(())
