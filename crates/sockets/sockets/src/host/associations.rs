@@ -4,13 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use carrick_proto::{AssociationConfig, AssociationStats, Endpoint, PathStats, Time};
 
-use super::Sockets;
 use crate::associations::{Association, Associations};
 use crate::errno::Errno;
 use crate::host::calls::connect::end_setup;
 use crate::host::calls::shutdown::shut_down_association;
 use crate::host::memory::count_buffers;
-use crate::host::settle_association;
+use crate::host::{Sockets, settle_association};
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::ports::Ports;
 use crate::table::Socket;
@@ -69,10 +68,6 @@ pub(crate) struct AssociationLookup<'a> {
 }
 
 impl<'a> AssociationLookup<'a> {
-    pub(crate) fn new(all: &'a Associations, ports: &'a Ports) -> Self {
-        Self { all, ports }
-    }
-
     pub(crate) fn get(self, id: AssocId) -> Option<AssociationRef<'a>> {
         let own = self.all.get(id)?;
         let (port, core_id) = own.core();
@@ -123,13 +118,13 @@ impl<'a> AssociationLookup<'a> {
 }
 
 /// Returns an association to change it, after which its endpoint is to be settled.
-pub(crate) fn association_mut(sockets: &mut Sockets, id: AssocId) -> Option<AssociationMut<'_>> {
-    let own = sockets.associations.get_mut(id)?;
+pub(crate) fn association_mut(host: &mut Sockets, id: AssocId) -> Option<AssociationMut<'_>> {
+    let own = host.associations.get_mut(id)?;
     let (port, core_id) = own.core();
     Some(AssociationMut {
-        now: sockets.now,
+        now: host.now,
         own,
-        core: sockets.ports.core_mut(port)?,
+        core: host.ports.core_mut(port)?,
         core_id,
     })
 }
@@ -137,85 +132,85 @@ pub(crate) fn association_mut(sockets: &mut Sockets, id: AssocId) -> Option<Asso
 /// Changes an association and its state in the core, and takes the events of the change. `None` if there is no such
 /// association.
 pub(crate) fn with_association<T>(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: AssocId,
     change: impl FnOnce(&mut AssociationMut<'_>) -> T,
 ) -> Option<T> {
-    let result = change(&mut association_mut(sockets, id)?);
-    settle_association(sockets, id);
+    let result = change(&mut association_mut(host, id)?);
+    settle_association(host, id);
     Some(result)
 }
 
 impl Sockets {
     /// Returns the associations for reading.
     pub(crate) fn lookup(&self) -> AssociationLookup<'_> {
-        AssociationLookup::new(&self.associations, &self.ports)
+        AssociationLookup {
+            all: &self.associations,
+            ports: &self.ports,
+        }
     }
 }
 
 /// Adds an association of a socket with the socket's options.
 pub(crate) fn insert_association(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     port: PortId,
     core: carrick_proto::AssociationId,
     socket_id: SocketId,
     peer: SocketAddr,
 ) -> Option<AssocId> {
-    let socket = sockets.table.get_mut(socket_id)?;
-    let endpoint = sockets.ports.get(port)?.core();
+    let socket = host.table.get_mut(socket_id)?;
+    let endpoint = host.ports.get(port)?.core();
     let of_socket = (socket_id, &socket.options, socket.owner);
-    let mut association = Association::new((port, core), of_socket, peer, sockets.now);
+    let mut association = Association::new((port, core), of_socket, peer, host.now);
     association.set_source(endpoint);
     let peers = endpoint.paths(core).map(|path| path.remote).collect();
-    let id = sockets.associations.insert(association, peers);
-    sockets.ports.add_association(port);
+    let id = host.associations.insert(association, peers);
+    host.ports.add_association(port);
     socket.associations.insert(id);
     Some(id)
 }
 
 /// Removes an association, also from its socket and its port.
-pub(crate) fn remove_association(sockets: &mut Sockets, id: AssocId) {
-    end_setup(sockets, id, Err(Errno::ECONNREFUSED));
-    if let Some(association) = sockets.associations.get(id) {
-        count_buffers(sockets, association.core().0);
+pub(crate) fn remove_association(host: &mut Sockets, id: AssocId) {
+    end_setup(host, id, Err(Errno::ECONNREFUSED));
+    if let Some(association) = host.associations.get(id) {
+        count_buffers(host, association.core().0);
     }
-    let Some(association) = sockets.associations.remove(id) else {
+    let Some(association) = host.associations.remove(id) else {
         return;
     };
-    if let Some(socket) = association
-        .socket()
-        .and_then(|id| sockets.table.get_mut(id))
-    {
+    if let Some(socket) = association.socket().and_then(|id| host.table.get_mut(id)) {
         socket.associations.remove(&id);
         socket.full.remove(&id);
     }
-    sockets.ports.remove_association(association.core().0);
+    host.ports.remove_association(association.core().0);
 }
 
 /// Enters the addresses of an association's peer into the index of peers, in place of those that it had.
-pub(crate) fn index_peer(sockets: &mut Sockets, id: AssocId) {
-    if let Some(association) = sockets.lookup().get(id) {
+pub(crate) fn index_peer(host: &mut Sockets, id: AssocId) {
+    if let Some(association) = host.lookup().get(id) {
         let addresses = association.paths().map(|path| path.remote).collect();
-        sockets.associations.set_peers(id, addresses);
+        host.associations.set_peers(id, addresses);
     }
 }
 
 /// Starts the observation of an association for `SCTP_AUTOCLOSE`.
-pub(crate) fn watch_idle(sockets: &mut Sockets, id: AssocId) {
-    let socket = sockets.associations.get(id).and_then(|a| a.socket());
-    let socket = socket.and_then(|id| sockets.table.get(id));
+pub(crate) fn watch_idle(host: &mut Sockets, id: AssocId) {
+    let socket = host.associations.get(id).and_then(|a| a.socket());
+    let socket = socket.and_then(|id| host.table.get(id));
     // RFC 6458, section 8.1.8: one-to-many sockets only.
     if socket.is_some_and(|s| !s.is_single()) {
-        sockets.associations.watch_idle(id);
+        host.associations.watch_idle(id);
     }
 }
 
 /// Shuts down associations that have been idle for long enough.
-pub(crate) fn close_idle(sockets: &mut Sockets, now: Time) {
-    while let Some(id) = sockets.associations.next_idle_check(now) {
-        match sockets.associations.get(id).and_then(|a| a.idle_limit()) {
-            Some(limit) if limit > now => watch_idle(sockets, id),
-            Some(_) => shut_down_association(sockets, id),
+pub(crate) fn close_idle(host: &mut Sockets, now: Time) {
+    while let Some(id) = host.associations.next_idle_check(now) {
+        match host.associations.get(id).and_then(|a| a.idle_limit()) {
+            Some(limit) if limit > now => watch_idle(host, id),
+            Some(_) => shut_down_association(host, id),
             None => {}
         }
     }

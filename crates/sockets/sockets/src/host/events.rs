@@ -33,45 +33,45 @@ use crate::table::{DataItem, Readiness, SocketState};
 const USER_INITIATED_ABORT: u16 = 12;
 
 /// Takes all events of an endpoint.
-pub(crate) fn dispatch(sockets: &mut Sockets, port: PortId) {
+pub(crate) fn dispatch(host: &mut Sockets, port: PortId) {
     // Unsent messages of associations whose end is reported next.
     let mut unsent: BTreeMap<AssocId, Vec<SendFailure>> = BTreeMap::new();
-    while let Some((core, event)) = sockets.ports.core_mut(port).and_then(|c| c.poll_event()) {
-        sockets.ports.set_ready(port);
-        let id = match (sockets.associations.in_core(port, core), &event) {
+    while let Some((core, event)) = host.ports.core_mut(port).and_then(|c| c.poll_event()) {
+        host.ports.set_ready(port);
+        let id = match (host.associations.in_core(port, core), &event) {
             (Some(id), _) => id,
             (None, Event::Established { accepted: true, .. }) => {
-                let Some(id) = on_incoming(sockets, port, core) else {
+                let Some(id) = on_incoming(host, port, core) else {
                     continue;
                 };
                 id
             }
             _ => continue,
         };
-        report(sockets, id, &event);
+        report(host, id, &event);
         match event {
-            Event::SendFailed(failure) if has_closed(sockets, id) => {
+            Event::SendFailed(failure) if has_closed(host, id) => {
                 unsent.entry(id).or_default().push(*failure);
             }
             Event::Closed(reason) => {
                 let unsent = unsent.remove(&id).unwrap_or_default();
-                on_closed(sockets, id, &reason, &unsent);
+                on_closed(host, id, &reason, &unsent);
             }
-            event => on_event(sockets, id, event),
+            event => on_event(host, id, event),
         }
     }
-    count_buffers(sockets, port);
-    sockets.ports.count_received(port);
+    count_buffers(host, port);
+    host.ports.count_received(port);
 }
 
 /// Adds an association that a peer has initiated, or aborts it if no socket has room for it.
 fn on_incoming(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     port: PortId,
     core: carrick_proto::AssociationId,
 ) -> Option<AssocId> {
-    let now = sockets.now;
-    let endpoint = sockets.ports.get(port)?.core();
+    let now = host.now;
+    let endpoint = host.ports.get(port)?.core();
     let number = endpoint.peer_port(core)?;
     let primary = endpoint.association_stats(core).and_then(|s| s.current);
     let ip = endpoint
@@ -79,108 +79,108 @@ fn on_incoming(
         .find(|path| Some(path.id) == primary)?
         .remote;
     let (source, _) = endpoint.source(core)?;
-    let Some(socket_id) = admit(sockets, port, (ip, number), source) else {
-        if let Some(endpoint) = sockets.ports.core_mut(port) {
+    let Some(socket_id) = admit(host, port, (ip, number), source) else {
+        if let Some(endpoint) = host.ports.core_mut(port) {
             // It was established just before.
             let _ = endpoint.abort(now, core, b"no room for another association");
         }
         return None;
     };
     let peer = SocketAddr::new(ip, number);
-    let id = insert_association(sockets, port, core, socket_id, peer)?;
-    update_listening(sockets, port);
+    let id = insert_association(host, port, core, socket_id, peer)?;
+    update_listening(host, port);
     Some(id)
 }
 
-fn on_event(sockets: &mut Sockets, id: AssocId, event: Event) {
+fn on_event(host: &mut Sockets, id: AssocId, event: Event) {
     match event {
         Event::Established {
             outbound_streams,
             inbound_streams,
             ..
-        } => on_established(sockets, id, (outbound_streams, inbound_streams)),
-        Event::MessageReceived => on_messages(sockets, id),
-        Event::SendBufferFree => on_send_room(sockets, id),
-        Event::PeerShutdown => on_peer_shutdown(sockets, id),
-        event => notify_of(sockets, id, event),
+        } => on_established(host, id, (outbound_streams, inbound_streams)),
+        Event::MessageReceived => on_messages(host, id),
+        Event::SendBufferFree => on_send_room(host, id),
+        Event::PeerShutdown => on_peer_shutdown(host, id),
+        event => notify_of(host, id, event),
     }
 }
 
-fn on_established(sockets: &mut Sockets, id: AssocId, streams: (u16, u16)) {
-    let now = sockets.now;
-    let stats = sockets.lookup().get(id).and_then(|a| a.stats());
+fn on_established(host: &mut Sockets, id: AssocId, streams: (u16, u16)) {
+    let now = host.now;
+    let stats = host.lookup().get(id).and_then(|a| a.stats());
     let adaptation = stats.as_ref().and_then(|s| s.peer_adaptation_layer);
     let is_authenticated = stats.is_some_and(|s| s.extensions.authentication);
-    sockets.associations.establish(id, streams, now);
-    end_setup(sockets, id, Ok(()));
-    index_peer(sockets, id);
-    refresh_peer(sockets, id);
-    watch_idle(sockets, id);
+    host.associations.establish(id, streams, now);
+    end_setup(host, id, Ok(()));
+    index_peer(host, id);
+    refresh_peer(host, id);
+    watch_idle(host, id);
     notify(
-        sockets,
+        host,
         id,
         notifications::assoc_change(id, SCTP_COMM_UP, 0, streams, &[]),
     );
     if let Some(indication) = adaptation {
-        notify(sockets, id, notifications::adaptation(id, indication));
+        notify(host, id, notifications::adaptation(id, indication));
     }
     if !is_authenticated {
         notify(
-            sockets,
+            host,
             id,
             notifications::authentication(id, 0, SCTP_AUTH_NO_AUTH),
         );
     }
-    let Some(association) = sockets.associations.get(id) else {
+    let Some(association) = host.associations.get(id) else {
         return;
     };
     let Some(socket_id) = association.socket() else {
         return;
     };
-    if let Some(socket) = sockets.table.get_mut(socket_id)
+    if let Some(socket) = host.table.get_mut(socket_id)
         && socket.is_one_to_one()
     {
         socket.state = SocketState::Established;
         socket.peer = Some(association.peer);
     }
-    sockets.table.raise(socket_id, Readiness::WRITABLE);
+    host.table.raise(socket_id, Readiness::WRITABLE);
 }
 
 /// Updates the address that messages are reported to come from: the primary one.
-pub(crate) fn refresh_peer(sockets: &mut Sockets, id: AssocId) {
-    let path = sockets.lookup().get(id).and_then(|a| a.current_path());
-    if let (Some(path), Some(association)) = (path, sockets.associations.get_mut(id)) {
+pub(crate) fn refresh_peer(host: &mut Sockets, id: AssocId) {
+    let path = host.lookup().get(id).and_then(|a| a.current_path());
+    if let (Some(path), Some(association)) = (path, host.associations.get_mut(id)) {
         association.peer.set_ip(path.remote);
     }
 }
 
-fn on_messages(sockets: &mut Sockets, id: AssocId) {
-    let now = sockets.now;
-    let Some(association) = sockets.associations.get_mut(id) else {
+fn on_messages(host: &mut Sockets, id: AssocId) {
+    let now = host.now;
+    let Some(association) = host.associations.get_mut(id) else {
         return;
     };
     association.last_use = now;
     let Some(socket_id) = association.socket() else {
-        return drop_unread(sockets, id);
+        return drop_unread(host, id);
     };
-    if let Some(socket) = sockets.table.get_mut(socket_id) {
+    if let Some(socket) = host.table.get_mut(socket_id) {
         if socket.drops_messages {
-            return drop_unread(sockets, id);
+            return drop_unread(host, id);
         }
         if !socket.queue.waiting.contains(&id) {
             socket.queue.waiting.push_back(id);
         }
     }
-    fill(sockets, socket_id);
-    sockets.table.raise(socket_id, Readiness::READABLE);
+    fill(host, socket_id);
+    host.table.raise(socket_id, Readiness::READABLE);
 }
 
 /// Moves messages from the core to the receive queue of a socket, as far as it has room, and ends
 /// associations whose last message was moved. Until a program has accepted the socket, messages stay in
 /// the core, whose buffer all peers share.
-pub(crate) fn fill(sockets: &mut Sockets, socket_id: SocketId) {
+pub(crate) fn fill(host: &mut Sockets, socket_id: SocketId) {
     loop {
-        let Some(socket) = sockets.table.get_mut(socket_id) else {
+        let Some(socket) = host.table.get_mut(socket_id) else {
             return;
         };
         if !socket.is_accepted() {
@@ -194,45 +194,41 @@ pub(crate) fn fill(sockets: &mut Sockets, socket_id: SocketId) {
         let Some(id) = next.filter(|_| queue.has_room()) else {
             return;
         };
-        let known = sockets
-            .associations
-            .get(id)
-            .map(|a| (a.core().0, a.source()));
+        let known = host.associations.get(id).map(|a| (a.core().0, a.source()));
         if let Some((port, source)) = known {
             if let Some(source) = source {
                 // Reading opens the window, as far as its share goes.
-                limit_received(sockets, port, Some(id), source);
+                limit_received(host, port, Some(id), source);
             }
             // A SACK with the larger window may be due.
-            sockets.ports.set_ready(port);
+            host.ports.set_ready(port);
         }
-        let message = association_mut(sockets, id).and_then(|a| {
+        let message = association_mut(host, id).and_then(|a| {
             let message = a.core.receive(a.core_id)?;
             Some((message, a.core.cumulative_tsn(a.core_id)))
         });
         if let Some((message, cumulative)) = message {
-            queue_message(sockets, socket_id, id, message, cumulative);
+            queue_message(host, socket_id, id, message, cumulative);
             continue;
         }
-        if let Some(socket) = sockets.table.get_mut(socket_id) {
+        if let Some(socket) = host.table.get_mut(socket_id) {
             socket.queue.waiting.retain(|other| *other != id);
         }
-        end_if_read(sockets, id);
+        end_if_read(host, id);
     }
 }
 
 fn queue_message(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     socket_id: SocketId,
     id: AssocId,
     message: Message,
     cumulative: Option<Tsn>,
 ) {
-    let now = sockets.now;
-    let (Some(socket), Some(association)) = (
-        sockets.table.get_mut(socket_id),
-        sockets.associations.get_mut(id),
-    ) else {
+    let now = host.now;
+    let (Some(socket), Some(association)) =
+        (host.table.get_mut(socket_id), host.associations.get_mut(id))
+    else {
         return;
     };
     association.last_use = now;
@@ -242,7 +238,7 @@ fn queue_message(
         }
         let (stream, number) = (message.stream.0, sequence_number(&message));
         notify(
-            sockets,
+            host,
             id,
             notifications::partial_delivery_aborted(id, stream, number),
         );
@@ -277,28 +273,27 @@ fn queue_message(
     }
 }
 
-pub(crate) fn on_send_room(sockets: &mut Sockets, id: AssocId) {
-    let Some(socket_id) = sockets.associations.get(id).and_then(|a| a.socket()) else {
+pub(crate) fn on_send_room(host: &mut Sockets, id: AssocId) {
+    let Some(socket_id) = host.associations.get(id).and_then(|a| a.socket()) else {
         return;
     };
-    if let Some(socket) = sockets.table.get_mut(socket_id) {
+    if let Some(socket) = host.table.get_mut(socket_id) {
         socket.full.remove(&id);
     }
-    sockets.table.raise(socket_id, Readiness::WRITABLE);
+    host.table.raise(socket_id, Readiness::WRITABLE);
 }
 
 /// SHUTDOWN of the peer: no more messages follow those that it has sent.
-fn on_peer_shutdown(sockets: &mut Sockets, id: AssocId) {
-    notify_last(sockets, id, notifications::shutdown(id));
-    let Some(socket_id) = sockets.associations.get(id).and_then(|a| a.socket()) else {
+fn on_peer_shutdown(host: &mut Sockets, id: AssocId) {
+    notify_last(host, id, notifications::shutdown(id));
+    let Some(socket_id) = host.associations.get(id).and_then(|a| a.socket()) else {
         return;
     };
-    if let Some(socket) = sockets.table.get_mut(socket_id)
+    if let Some(socket) = host.table.get_mut(socket_id)
         && socket.is_one_to_one()
     {
         socket.read_closed = true;
-        sockets
-            .table
+        host.table
             .raise(socket_id, Readiness::READABLE | Readiness::READ_CLOSED);
     }
 }
@@ -310,25 +305,25 @@ fn on_peer_shutdown(sockets: &mut Sockets, id: AssocId) {
 ///    arrived, and of the messages that were not sent or not acknowledged.
 /// 3. End a one-to-one or branched-off socket, with the pending error of Linux.
 /// 4. Move messages to the receive queue, and raise the edges of readiness.
-fn on_closed(sockets: &mut Sockets, id: AssocId, reason: &CloseReason, unsent: &[SendFailure]) {
-    sockets.associations.end(id, reason.clone());
-    let Some(association) = sockets.associations.get(id) else {
+fn on_closed(host: &mut Sockets, id: AssocId, reason: &CloseReason, unsent: &[SendFailure]) {
+    host.associations.end(id, reason.clone());
+    let Some(association) = host.associations.get(id) else {
         return;
     };
     let was_established = association.is_established();
     let socket_id = association.socket();
     let refused = match reason {
         // As `connect` of a one-to-many socket gives where the association is known to be with the peer.
-        CloseReason::AlreadyConnected if has_many(sockets, socket_id) => Errno::EISCONN,
+        CloseReason::AlreadyConnected if has_many(host, socket_id) => Errno::EISCONN,
         reason => error_of(reason, false).unwrap_or(Errno::ECONNREFUSED),
     };
-    end_setup(sockets, id, Err(refused));
+    end_setup(host, id, Err(refused));
     let Some(socket_id) = socket_id else {
-        drop_unread(sockets, id);
-        remove_association(sockets, id);
+        drop_unread(host, id);
+        remove_association(host, id);
         return;
     };
-    if let Some(socket) = sockets.table.get_mut(socket_id) {
+    if let Some(socket) = host.table.get_mut(socket_id) {
         socket.full.remove(&id);
     }
     let (state, cause) = match reason {
@@ -350,11 +345,11 @@ fn on_closed(sockets: &mut Sockets, id: AssocId, reason: &CloseReason, unsent: &
     // Linux reports the code of the cause in network byte order.
     let error = code.to_be();
     let change = notifications::assoc_change(id, state, error, (0, 0), &information);
-    notify_last(sockets, id, change);
+    notify_last(host, id, change);
     for failure in unsent {
-        notify_unsent(sockets, id, failure, error);
+        notify_unsent(host, id, failure, error);
     }
-    if let Some(socket) = sockets.table.get_mut(socket_id)
+    if let Some(socket) = host.table.get_mut(socket_id)
         && socket.is_single()
     {
         // A socket that is accepted later has the notification and the end of messages alone.
@@ -371,65 +366,63 @@ fn on_closed(sockets: &mut Sockets, id: AssocId, reason: &CloseReason, unsent: &
         }
     }
     let mut edges = Readiness::READABLE | Readiness::WRITABLE;
-    let socket = sockets.table.get(socket_id);
+    let socket = host.table.get(socket_id);
     if let Some(socket) = socket.filter(|s| s.is_single()) {
         edges |= Readiness::HANG_UP;
         if socket.error.is_some() {
             edges |= Readiness::ERROR;
         }
     }
-    fill(sockets, socket_id);
-    end_if_read(sockets, id);
-    sockets.table.raise(socket_id, edges);
+    fill(host, socket_id);
+    end_if_read(host, id);
+    host.table.raise(socket_id, edges);
 }
 
 /// Ends an association for its socket when its messages have been moved to the receive queue.
-fn end_if_read(sockets: &mut Sockets, id: AssocId) {
-    if !push_last_notifications(sockets, id) {
+fn end_if_read(host: &mut Sockets, id: AssocId) {
+    if !push_last_notifications(host, id) {
         return;
     }
-    let Some(association) = sockets.associations.get(id).filter(|a| !a.is_open()) else {
+    let Some(association) = host.associations.get(id).filter(|a| !a.is_open()) else {
         return;
     };
-    if let Some(socket) = association
-        .socket()
-        .and_then(|id| sockets.table.get_mut(id))
+    if let Some(socket) = association.socket().and_then(|id| host.table.get_mut(id))
         && socket.queue.partial == Some(id)
     {
         socket.queue.end_partial();
     }
-    remove_association(sockets, id);
+    remove_association(host, id);
 }
 
 /// Queues the notification of an event that concerns the user alone.
-fn notify_of(sockets: &mut Sockets, id: AssocId, event: Event) {
+fn notify_of(host: &mut Sockets, id: AssocId, event: Event) {
     match event {
         Event::Restarted => {
-            index_peer(sockets, id);
-            refresh_peer(sockets, id);
-            let streams = streams(sockets, id);
+            index_peer(host, id);
+            refresh_peer(host, id);
+            let streams = streams(host, id);
             notify(
-                sockets,
+                host,
                 id,
                 notifications::assoc_change(id, SCTP_RESTART, 0, streams, &[]),
             );
         }
-        Event::SendFailed(failure) => notify_unsent(sockets, id, &failure, 0),
-        Event::AllAcknowledged => notify(sockets, id, notifications::sender_dry(id)),
-        Event::PathConfirmed(path) => notify_path(sockets, id, path, SCTP_ADDR_CONFIRMED),
-        Event::PathFailed(path) => notify_path(sockets, id, path, SCTP_ADDR_UNREACHABLE),
+        Event::SendFailed(failure) => notify_unsent(host, id, &failure, 0),
+        Event::AllAcknowledged => notify(host, id, notifications::sender_dry(id)),
+        Event::PathConfirmed(path) => notify_path(host, id, path, SCTP_ADDR_CONFIRMED),
+        Event::PathFailed(path) => notify_path(host, id, path, SCTP_ADDR_UNREACHABLE),
         Event::PathPotentiallyFailed(path) => {
-            notify_path(sockets, id, path, SCTP_ADDR_POTENTIALLY_FAILED)
+            notify_path(host, id, path, SCTP_ADDR_POTENTIALLY_FAILED)
         }
-        Event::PathRecovered(path) => notify_path(sockets, id, path, SCTP_ADDR_AVAILABLE),
+        Event::PathRecovered(path) => notify_path(host, id, path, SCTP_ADDR_AVAILABLE),
         Event::PrimarySwitchover(path) => {
-            refresh_peer(sockets, id);
-            notify_path(sockets, id, path, SCTP_ADDR_MADE_PRIM);
+            refresh_peer(host, id);
+            notify_path(host, id, path, SCTP_ADDR_MADE_PRIM);
         }
-        Event::PrimaryChanged(_) => refresh_peer(sockets, id),
-        Event::Address(event) => notify_address(sockets, id, &event),
+        Event::PrimaryChanged(_) => refresh_peer(host, id),
+        Event::Address(event) => notify_address(host, id, &event),
         Event::PeerError(error) => {
-            notify(sockets, id, notifications::remote_error(id, &error.cause));
+            notify(host, id, notifications::remote_error(id, &error.cause));
         }
         Event::Authentication(event) => {
             let (key, indication) = match event {
@@ -438,18 +431,14 @@ fn notify_of(sockets: &mut Sockets, id: AssocId, event: Event) {
                 // Part of the notifications of the set-up, or without an indication of Linux.
                 _ => return,
             };
-            notify(
-                sockets,
-                id,
-                notifications::authentication(id, key, indication),
-            );
+            notify(host, id, notifications::authentication(id, key, indication));
         }
         Event::StreamsReset {
             direction,
             streams,
             outcome,
         } => notify(
-            sockets,
+            host,
             id,
             notifications::stream_reset(id, direction, &streams, outcome),
         ),
@@ -459,14 +448,14 @@ fn notify_of(sockets: &mut Sockets, id: AssocId, event: Event) {
             outcome,
         } => {
             let tsns = (local_tsn.value(), peer_tsn.value());
-            notify(sockets, id, notifications::assoc_reset(id, tsns, outcome));
+            notify(host, id, notifications::assoc_reset(id, tsns, outcome));
         }
         Event::StreamsChanged {
             outbound_streams,
             inbound_streams,
             outcome,
         } => {
-            let Some(association) = sockets.associations.get_mut(id) else {
+            let Some(association) = host.associations.get_mut(id) else {
                 return;
             };
             let before = association.streams;
@@ -475,11 +464,7 @@ fn notify_of(sockets: &mut Sockets, id: AssocId, event: Event) {
                 outbound_streams.saturating_sub(before.0),
                 inbound_streams.saturating_sub(before.1),
             );
-            notify(
-                sockets,
-                id,
-                notifications::stream_change(id, added, outcome),
-            );
+            notify(host, id, notifications::stream_change(id, added, outcome));
         }
         // A partial delivery that ends is reported in the order of messages, by `fill`.
         _ => {}
@@ -487,121 +472,121 @@ fn notify_of(sockets: &mut Sockets, id: AssocId, event: Event) {
 }
 
 /// Returns whether the core has ended an association.
-fn has_closed(sockets: &Sockets, id: AssocId) -> bool {
-    let stats = sockets.lookup().get(id).and_then(|a| a.stats());
+fn has_closed(host: &Sockets, id: AssocId) -> bool {
+    let stats = host.lookup().get(id).and_then(|a| a.stats());
     stats.is_none_or(|stats| stats.state == StateName::Closed)
 }
 
 /// Notifies the user of a message that was not sent or not acknowledged, with the error cause that ended the
 /// association in network byte order, or 0.
-fn notify_unsent(sockets: &mut Sockets, id: AssocId, failure: &SendFailure, error: u16) {
+fn notify_unsent(host: &mut Sockets, id: AssocId, failure: &SendFailure, error: u16) {
     for notification in notifications::send_failed(id, failure, error) {
-        notify(sockets, id, notification);
+        notify(host, id, notification);
     }
 }
 
-fn notify_address(sockets: &mut Sockets, id: AssocId, event: &AddressEvent) {
-    index_peer(sockets, id);
+fn notify_address(host: &mut Sockets, id: AssocId, event: &AddressEvent) {
+    index_peer(host, id);
     match event {
-        AddressEvent::PeerAdded { path, .. } => notify_path(sockets, id, *path, SCTP_ADDR_ADDED),
+        AddressEvent::PeerAdded { path, .. } => notify_path(host, id, *path, SCTP_ADDR_ADDED),
         AddressEvent::PeerRemoved { address, .. } => {
-            notify_peer_address(sockets, id, *address, SCTP_ADDR_REMOVED);
+            notify_peer_address(host, id, *address, SCTP_ADDR_REMOVED);
         }
         AddressEvent::PeerPrefers(path) => {
-            refresh_peer(sockets, id);
-            notify_path(sockets, id, *path, SCTP_ADDR_MADE_PRIM);
+            refresh_peer(host, id);
+            notify_path(host, id, *path, SCTP_ADDR_MADE_PRIM);
         }
         // The RFC has no notification of changes of local addresses.
         _ => {}
     }
 }
 
-pub(crate) fn notify_path(sockets: &mut Sockets, id: AssocId, path: PathId, state: i32) {
-    let association = sockets.lookup().get(id);
+pub(crate) fn notify_path(host: &mut Sockets, id: AssocId, path: PathId, state: i32) {
+    let association = host.lookup().get(id);
     if let Some(path) = association.and_then(|a| a.core.path_stats(a.core_id, path)) {
-        notify_peer_address(sockets, id, path.remote, state);
+        notify_peer_address(host, id, path.remote, state);
     }
 }
 
-fn notify_peer_address(sockets: &mut Sockets, id: AssocId, ip: std::net::IpAddr, state: i32) {
-    let Some(association) = sockets.associations.get(id) else {
+fn notify_peer_address(host: &mut Sockets, id: AssocId, ip: std::net::IpAddr, state: i32) {
+    let Some(association) = host.associations.get(id) else {
         return;
     };
     let mut address = SocketAddr::new(ip, association.peer.port());
-    if let Some(socket) = association.socket().and_then(|id| sockets.table.get(id)) {
+    if let Some(socket) = association.socket().and_then(|id| host.table.get(id)) {
         address = socket.present(address);
     }
-    notify(sockets, id, notifications::peer_address(id, address, state));
+    notify(host, id, notifications::peer_address(id, address, state));
 }
 
-fn streams(sockets: &Sockets, id: AssocId) -> (u16, u16) {
-    let stats = sockets.lookup().get(id).and_then(|a| a.stats());
+fn streams(host: &Sockets, id: AssocId) -> (u16, u16) {
+    let stats = host.lookup().get(id).and_then(|a| a.stats());
     stats.map_or((0, 0), |s| (s.outbound_streams, s.inbound_streams))
 }
 
 /// Queues a notification if the user has subscribed to it.
-pub(crate) fn notify(sockets: &mut Sockets, id: AssocId, notification: Bytes) {
-    let Some(association) = sockets.associations.get(id) else {
+pub(crate) fn notify(host: &mut Sockets, id: AssocId, notification: Bytes) {
+    let Some(association) = host.associations.get(id) else {
         return;
     };
     if let Some(socket) = association.socket()
         && is_subscribed(association.events, &notification)
     {
-        push_notification(sockets, socket, id, notification, false);
+        push_notification(host, socket, id, notification, false);
     }
 }
 
 /// Queues a notification behind the messages that have been received.
-fn notify_last(sockets: &mut Sockets, id: AssocId, notification: Bytes) {
-    let Some(association) = sockets.associations.get_mut(id) else {
+fn notify_last(host: &mut Sockets, id: AssocId, notification: Bytes) {
+    let Some(association) = host.associations.get_mut(id) else {
         return;
     };
     if is_subscribed(association.events, &notification) {
         association.last_notifications.push(notification);
     }
-    push_last_notifications(sockets, id);
+    push_last_notifications(host, id);
 }
 
 /// Queues the last notifications unless messages are in front of them. Returns whether none are.
-fn push_last_notifications(sockets: &mut Sockets, id: AssocId) -> bool {
-    let Some(association) = sockets.associations.get_mut(id) else {
+fn push_last_notifications(host: &mut Sockets, id: AssocId) -> bool {
+    let Some(association) = host.associations.get_mut(id) else {
         return false;
     };
     let Some(socket_id) = association.socket() else {
         return false;
     };
-    let socket = sockets.table.get(socket_id);
+    let socket = host.table.get(socket_id);
     if socket.is_some_and(|socket| socket.queue.waiting.contains(&id)) {
         return false;
     }
     for notification in std::mem::take(&mut association.last_notifications) {
-        push_notification(sockets, socket_id, id, notification, true);
+        push_notification(host, socket_id, id, notification, true);
     }
     true
 }
 
 /// Returns whether a socket is a one-to-many one.
-fn has_many(sockets: &Sockets, socket: Option<SocketId>) -> bool {
-    let socket = socket.and_then(|id| sockets.table.get(id));
+fn has_many(host: &Sockets, socket: Option<SocketId>) -> bool {
+    let socket = socket.and_then(|id| host.table.get(id));
     socket.is_some_and(|socket| !socket.is_one_to_one())
 }
 
 fn push_notification(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     socket_id: SocketId,
     id: AssocId,
     bytes: Bytes,
     must: bool,
 ) {
-    let peer = sockets.associations.get(id).map(|a| a.peer);
-    let (Some(socket), Some(peer)) = (sockets.table.get_mut(socket_id), peer) else {
+    let peer = host.associations.get(id).map(|a| a.peer);
+    let (Some(socket), Some(peer)) = (host.table.get_mut(socket_id), peer) else {
         return;
     };
     let peer = socket.present(peer);
     let is_accepted = socket.is_accepted();
     let queue = &mut socket.queue;
     if queue.push_notification(id, peer, bytes, is_accepted, must) {
-        sockets.table.raise(socket_id, Readiness::READABLE);
+        host.table.raise(socket_id, Readiness::READABLE);
     }
 }
 

@@ -25,44 +25,42 @@ impl Sockets {
 }
 
 /// Returns whether there may be another association, of all and of an owner.
-pub(crate) fn has_association_room(sockets: &Sockets, owner: u32) -> bool {
-    sockets.associations.len() < sockets.config.max_associations
-        && sockets.associations.of_owner(owner).associations < sockets.config.per_owner()
+pub(crate) fn has_association_room(host: &Sockets, owner: u32) -> bool {
+    host.associations.len() < host.config.max_associations
+        && host.associations.of_owner(owner).associations < host.config.per_owner()
 }
 
 /// Updates the shares by the buffers of the associations of a port, and wakes those that have room in the send
 /// buffers of their owner again.
-pub(crate) fn count_buffers(sockets: &mut Sockets, port: PortId) {
-    let Some(endpoint) = sockets.ports.core_mut(port) else {
+pub(crate) fn count_buffers(host: &mut Sockets, port: PortId) {
+    let Some(endpoint) = host.ports.core_mut(port) else {
         return;
     };
-    let limit = sockets.config.send_memory_per_owner;
-    for id in sockets.associations.count_buffers(port, endpoint, limit) {
-        let waited = sockets.associations.end_wait(id);
-        let found = association_mut(sockets, id).filter(|_| waited);
+    let limit = host.config.send_memory_per_owner;
+    for id in host.associations.count_buffers(port, endpoint, limit) {
+        let waited = host.associations.end_wait(id);
+        let found = association_mut(host, id).filter(|_| waited);
         // Otherwise its own buffer is full, whose room is an event of the core.
         if found.is_some_and(|a| a.core.has_send_room(a.core_id)) {
-            on_send_room(sockets, id);
+            on_send_room(host, id);
         }
     }
 }
 
 /// Limits what an association may receive, or a new one from `source`.
 pub(crate) fn limit_received(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     port: PortId,
     association: Option<AssocId>,
     source: SourceKey,
 ) {
-    let memory = sockets.config.receive_memory;
-    let per_owner = sockets.config.memory_per_owner();
-    let received = sockets.ports.received();
+    let memory = host.config.receive_memory;
+    let per_owner = host.config.memory_per_owner();
+    let received = host.ports.received();
     // Below, no source and no owner can be near its limit.
     let room = (received > memory.min(per_owner) / 4).then(|| {
         let limits = (memory.saturating_sub(received), per_owner);
-        sockets
-            .associations
-            .receive_room(association, source, limits)
+        host.associations.receive_room(association, source, limits)
     });
-    sockets.ports.limit_received(port, memory, room);
+    host.ports.limit_received(port, memory, room);
 }

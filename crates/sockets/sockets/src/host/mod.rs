@@ -325,21 +325,21 @@ impl Sockets {
     }
 }
 
-fn port_of(sockets: &Sockets, route: &Route, packet: &[u8]) -> Option<PortId> {
+fn port_of(host: &Sockets, route: &Route, packet: &[u8]) -> Option<PortId> {
     let number = packet.get(2..4)?;
     let number = u16::from_be_bytes([number[0], number[1]]);
-    sockets.ports.find(number, route.local)
+    host.ports.find(number, route.local)
 }
 
 /// Takes the events of an endpoint after an input, and queues it for output.
-pub(crate) fn settle(sockets: &mut Sockets, id: PortId) {
-    sockets.ports.set_ready(id);
-    dispatch(sockets, id);
+pub(crate) fn settle(host: &mut Sockets, id: PortId) {
+    host.ports.set_ready(id);
+    dispatch(host, id);
 }
 
 /// Queues an association's endpoint for output and takes its events.
-pub(crate) fn settle_association(sockets: &mut Sockets, id: AssocId) {
-    if let Some(association) = sockets.associations.get(id) {
-        settle(sockets, association.core().0);
+pub(crate) fn settle_association(host: &mut Sockets, id: AssocId) {
+    if let Some(association) = host.associations.get(id) {
+        settle(host, association.core().0);
     }
 }

@@ -138,12 +138,12 @@ impl Sockets {
 }
 
 fn association_row(
-    sockets: &Sockets,
+    host: &Sockets,
     key: OverviewKey,
     socket: Option<SocketId>,
     id: AssocId,
 ) -> Option<OverviewRow> {
-    let association = sockets.lookup().get(id)?;
+    let association = host.lookup().get(id)?;
     let (port, _) = association.own.core();
     Some(OverviewRow {
         key: OverviewKey {
@@ -151,8 +151,8 @@ fn association_row(
             ..key
         },
         socket,
-        local: addresses_of(sockets, Some(port)),
-        bound: bound_addresses(sockets, Some(port)),
+        local: addresses_of(host, Some(port)),
+        bound: bound_addresses(host, Some(port)),
         subject: OverviewSubject::Association {
             peer: association.own.peer,
             stats: association.stats().map(Box::new),
@@ -167,18 +167,18 @@ fn association_row(
     })
 }
 
-fn bound_addresses(sockets: &Sockets, port: Option<PortId>) -> Vec<SocketAddr> {
-    let found = port.and_then(|id| sockets.ports.get(id));
+fn bound_addresses(host: &Sockets, port: Option<PortId>) -> Vec<SocketAddr> {
+    let found = port.and_then(|id| host.ports.get(id));
     let wildcard = found.and_then(|port| Some((port.scope().wildcard()?, port.core().port())));
     match wildcard {
         Some(address) => vec![address.into()],
-        None => addresses_of(sockets, port),
+        None => addresses_of(host, port),
     }
 }
 
 /// Returns the local addresses of a port, those of the host for a wildcard address.
-pub(crate) fn addresses_of(sockets: &Sockets, port: Option<PortId>) -> Vec<SocketAddr> {
-    let Some(port) = port.and_then(|id| sockets.ports.get(id)) else {
+pub(crate) fn addresses_of(host: &Sockets, port: Option<PortId>) -> Vec<SocketAddr> {
+    let Some(port) = port.and_then(|id| host.ports.get(id)) else {
         return Vec::new();
     };
     let (addresses, number) = (port.core().local_addresses(), port.core().port());

@@ -118,27 +118,27 @@ impl Sockets {
 }
 
 /// Counts an event of an association, and queues its report.
-pub(crate) fn report(sockets: &mut Sockets, id: AssocId, event: &Event) {
+pub(crate) fn report(host: &mut Sockets, id: AssocId, event: &Event) {
     let Some(kind) = ReportKind::of(event) else {
         return;
     };
-    sockets.removed.events.count(kind, event);
-    if !sockets.reports.is_on {
+    host.removed.events.count(kind, event);
+    if !host.reports.is_on {
         return;
     }
-    if sockets.reports.queue.len() >= MAX_REPORTS {
-        sockets.reports.dropped += 1;
+    if host.reports.queue.len() >= MAX_REPORTS {
+        host.reports.dropped += 1;
         return;
     }
-    let report = report_of(sockets, id, event);
-    if let (Some(report), Some(association)) = (&report, sockets.associations.get_mut(id)) {
+    let report = report_of(host, id, event);
+    if let (Some(report), Some(association)) = (&report, host.associations.get_mut(id)) {
         association.reported_source = report.local;
     }
-    sockets.reports.queue.extend(report);
+    host.reports.queue.extend(report);
 }
 
-fn report_of(sockets: &Sockets, id: AssocId, event: &Event) -> Option<AssociationReport> {
-    let found = sockets.lookup().get(id)?;
+fn report_of(host: &Sockets, id: AssocId, event: &Event) -> Option<AssociationReport> {
+    let found = host.lookup().get(id)?;
     let (association, stats) = (found.own, found.stats());
     let paths: Vec<PathStats> = found.paths().collect();
     let current = stats.as_ref().and_then(|stats| stats.current);

@@ -66,41 +66,46 @@ pub trait Layout: Sized {
     }
 }
 
-macro_rules! layout {
-    (
+macro_rules! layouts {
+    ($(
         $(#[$meta:meta])*
         $name:ident = $c_name:literal, $size:literal {
             $($field:ident: $ty:ty = $c_field:literal @ $offset:literal;)*
         }
-    ) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        pub struct $name {
-            $(#[doc = concat!("`", $c_field, "`")] pub $field: $ty,)*
-        }
-
-        $(const _: () = assert!($offset + <$ty as Field>::SIZE <= $size);)*
-
-        impl Layout for $name {
-            const C_NAME: &'static str = $c_name;
-            const SIZE: usize = $size;
-            const FIELDS: &'static [(&'static str, usize, usize)] =
-                &[$(($c_field, $offset, <$ty as Field>::SIZE),)*];
-
-            fn read(bytes: &[u8]) -> Result<Self, Errno> {
-                let bytes = bytes.get(..$size).ok_or(Errno::EINVAL)?;
-                Ok(Self {
-                    $($field: <$ty as Field>::read(&bytes[$offset..$offset + <$ty as Field>::SIZE])?,)*
-                })
+    )*) => {
+        $(
+            $(#[$meta])*
+            #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+            pub struct $name {
+                $(#[doc = concat!("`", $c_field, "`")] pub $field: $ty,)*
             }
 
-            fn encode(&self) -> Vec<u8> {
-                let mut bytes = vec![0; $size];
-                $(self.$field.write(&mut bytes[$offset..$offset + <$ty as Field>::SIZE]);)*
-                bytes
+            $(const _: () = assert!($offset + <$ty as Field>::SIZE <= $size);)*
+
+            impl Layout for $name {
+                const C_NAME: &'static str = $c_name;
+                const SIZE: usize = $size;
+                const FIELDS: &'static [(&'static str, usize, usize)] =
+                    &[$(($c_field, $offset, <$ty as Field>::SIZE),)*];
+
+                fn read(bytes: &[u8]) -> Result<Self, Errno> {
+                    let bytes = bytes.get(..$size).ok_or(Errno::EINVAL)?;
+                    Ok(Self {
+                        $($field: <$ty as Field>::read(&bytes[$offset..$offset + <$ty as Field>::SIZE])?,)*
+                    })
+                }
+
+                fn encode(&self) -> Vec<u8> {
+                    let mut bytes = vec![0; $size];
+                    $(self.$field.write(&mut bytes[$offset..$offset + <$ty as Field>::SIZE]);)*
+                    bytes
+                }
             }
-        }
+        )*
+
+        /// Names, sizes and fields of all structs.
+        pub const LAYOUTS: &[LayoutEntry] = &[$(($name::C_NAME, $name::SIZE, $name::FIELDS),)*];
     };
 }
 
-pub(super) use layout;
+pub(super) use layouts;

@@ -2,10 +2,18 @@
 //! elements behind [`Layout::SIZE`].
 
 use super::address::Storage;
-use super::layout::{Field, Layout, layout};
+use super::layout::{Field, Layout, layouts};
 use crate::errno::Errno;
 
-layout! {
+/// Size of `sctp_paddrparams` before Linux 4.20 in bytes: without flow label and DSCP.
+pub const PADDRPARAMS_OLD: usize = 152;
+/// Size of `struct sctp_status` in bytes, [`PaddrInfo`] of the primary address included.
+pub const STATUS: usize = 176;
+
+/// Name, size and fields of a struct.
+pub type LayoutEntry = (&'static str, usize, &'static [(&'static str, usize, usize)]);
+
+layouts! {
     /// SCTP Initiation Structure (RFC 6458, sections 5.3.1 and 8.1.3).
     InitMsg = "struct sctp_initmsg", 8 {
         num_ostreams: u16 = "sinit_num_ostreams" @ 0;
@@ -13,8 +21,6 @@ layout! {
         max_attempts: u16 = "sinit_max_attempts" @ 4;
         max_init_timeo: u16 = "sinit_max_init_timeo" @ 6;
     }
-}
-layout! {
     /// SCTP Header Information Structure (RFC 6458, section 5.3.2).
     SndRcvInfo = "struct sctp_sndrcvinfo", 32 {
         stream: u16 = "sinfo_stream" @ 0;
@@ -27,8 +33,6 @@ layout! {
         cum_tsn: u32 = "sinfo_cumtsn" @ 24;
         assoc_id: i32 = "sinfo_assoc_id" @ 28;
     }
-}
-layout! {
     /// SCTP Send Information Structure (RFC 6458, section 5.3.4).
     SndInfo = "struct sctp_sndinfo", 16 {
         sid: u16 = "snd_sid" @ 0;
@@ -37,8 +41,6 @@ layout! {
         context: u32 = "snd_context" @ 8;
         assoc_id: i32 = "snd_assoc_id" @ 12;
     }
-}
-layout! {
     /// SCTP Receive Information Structure (RFC 6458, section 5.3.5).
     RcvInfo = "struct sctp_rcvinfo", 28 {
         sid: u16 = "rcv_sid" @ 0;
@@ -50,8 +52,6 @@ layout! {
         context: u32 = "rcv_context" @ 20;
         assoc_id: i32 = "rcv_assoc_id" @ 24;
     }
-}
-layout! {
     /// SCTP Next Receive Information Structure (RFC 6458, section 5.3.6).
     NxtInfo = "struct sctp_nxtinfo", 16 {
         sid: u16 = "nxt_sid" @ 0;
@@ -60,22 +60,15 @@ layout! {
         length: u32 = "nxt_length" @ 8;
         assoc_id: i32 = "nxt_assoc_id" @ 12;
     }
-}
-layout! {
     /// SCTP PR-SCTP Information Structure (RFC 6458, section 5.3.7).
     PrInfo = "struct sctp_prinfo", 8 {
         policy: u16 = "pr_policy" @ 0;
         value: u32 = "pr_value" @ 4;
     }
-}
-layout! {
     /// SCTP AUTH Information Structure (RFC 6458, section 5.3.8).
     AuthInfo = "struct sctp_authinfo", 2 {
         key_number: u16 = "auth_keynumber" @ 0;
     }
-}
-
-layout! {
     /// Association change (RFC 6458, section 6.1.1); the information follows.
     AssocChange = "struct sctp_assoc_change", 20 {
         kind: u16 = "sac_type" @ 0;
@@ -87,8 +80,6 @@ layout! {
         inbound_streams: u16 = "sac_inbound_streams" @ 14;
         assoc_id: i32 = "sac_assoc_id" @ 16;
     }
-}
-layout! {
     /// Change of a peer address (RFC 6458, section 6.1.2).
     PaddrChange = "struct sctp_paddr_change", 148 {
         kind: u16 = "spc_type" @ 0;
@@ -99,8 +90,6 @@ layout! {
         error: i32 = "spc_error" @ 140;
         assoc_id: i32 = "spc_assoc_id" @ 144;
     }
-}
-layout! {
     /// Error that the peer reported (RFC 6458, section 6.1.3); the error cause follows. The code has
     /// network byte order.
     RemoteError = "struct sctp_remote_error", 16 {
@@ -110,8 +99,6 @@ layout! {
         error: u16 = "sre_error" @ 8;
         assoc_id: i32 = "sre_assoc_id" @ 12;
     }
-}
-layout! {
     /// Message that was not sent, deprecated (RFC 6458, section 6.1.4); the message follows. The struct
     /// `ssf_info` of [`SndRcvInfo`] is at offset 12.
     SendFailed = "struct sctp_send_failed", 48 {
@@ -126,8 +113,6 @@ layout! {
         info_assoc_id: i32 = "ssf_info.sinfo_assoc_id" @ 40;
         assoc_id: i32 = "ssf_assoc_id" @ 44;
     }
-}
-layout! {
     /// Message that was not sent (RFC 6458, section 6.1.11); the message follows. The struct `ssfe_info`
     /// of [`SndInfo`] is at offset 12.
     SendFailedEvent = "struct sctp_send_failed_event", 32 {
@@ -142,8 +127,6 @@ layout! {
         info_assoc_id: i32 = "ssfe_info.snd_assoc_id" @ 24;
         assoc_id: i32 = "ssf_assoc_id" @ 28;
     }
-}
-layout! {
     /// SHUTDOWN of the peer (RFC 6458, section 6.1.5).
     ShutdownEvent = "struct sctp_shutdown_event", 12 {
         kind: u16 = "sse_type" @ 0;
@@ -151,8 +134,6 @@ layout! {
         length: u32 = "sse_length" @ 4;
         assoc_id: i32 = "sse_assoc_id" @ 8;
     }
-}
-layout! {
     /// Adaptation Layer Indication of the peer (RFC 6458, section 6.1.6).
     AdaptationEvent = "struct sctp_adaptation_event", 16 {
         kind: u16 = "sai_type" @ 0;
@@ -161,8 +142,6 @@ layout! {
         indication: u32 = "sai_adaptation_ind" @ 8;
         assoc_id: i32 = "sai_assoc_id" @ 12;
     }
-}
-layout! {
     /// End of a partial delivery (RFC 6458, section 6.1.7), with Linux's order of fields.
     PdapiEvent = "struct sctp_pdapi_event", 24 {
         kind: u16 = "pdapi_type" @ 0;
@@ -173,8 +152,6 @@ layout! {
         stream: u32 = "pdapi_stream" @ 16;
         seq: u32 = "pdapi_seq" @ 20;
     }
-}
-layout! {
     /// Event of authentication (RFC 6458, section 6.1.8).
     AuthkeyEvent = "struct sctp_authkey_event", 20 {
         kind: u16 = "auth_type" @ 0;
@@ -185,8 +162,6 @@ layout! {
         indication: u32 = "auth_indication" @ 12;
         assoc_id: i32 = "auth_assoc_id" @ 16;
     }
-}
-layout! {
     /// Empty send buffer (RFC 6458, section 6.1.9).
     SenderDryEvent = "struct sctp_sender_dry_event", 12 {
         kind: u16 = "sender_dry_type" @ 0;
@@ -194,8 +169,6 @@ layout! {
         length: u32 = "sender_dry_length" @ 4;
         assoc_id: i32 = "sender_dry_assoc_id" @ 8;
     }
-}
-layout! {
     /// Reset of streams (RFC 6525, section 6.1.1); the stream identifiers follow.
     StreamResetEvent = "struct sctp_stream_reset_event", 12 {
         kind: u16 = "strreset_type" @ 0;
@@ -203,8 +176,6 @@ layout! {
         length: u32 = "strreset_length" @ 4;
         assoc_id: i32 = "strreset_assoc_id" @ 8;
     }
-}
-layout! {
     /// Reset of an association (RFC 6525, section 6.1.2).
     AssocResetEvent = "struct sctp_assoc_reset_event", 20 {
         kind: u16 = "assocreset_type" @ 0;
@@ -214,8 +185,6 @@ layout! {
         local_tsn: u32 = "assocreset_local_tsn" @ 12;
         remote_tsn: u32 = "assocreset_remote_tsn" @ 16;
     }
-}
-layout! {
     /// Addition of streams (RFC 6525, section 6.1.3). Linux reports the numbers that were added.
     StreamChangeEvent = "struct sctp_stream_change_event", 16 {
         kind: u16 = "strchange_type" @ 0;
@@ -225,9 +194,6 @@ layout! {
         inbound_streams: u16 = "strchange_instrms" @ 12;
         outbound_streams: u16 = "strchange_outstrms" @ 14;
     }
-}
-
-layout! {
     /// `SCTP_RTOINFO` (RFC 6458, section 8.1.1); milliseconds.
     RtoInfo = "struct sctp_rtoinfo", 16 {
         assoc_id: i32 = "srto_assoc_id" @ 0;
@@ -235,8 +201,6 @@ layout! {
         max: u32 = "srto_max" @ 8;
         min: u32 = "srto_min" @ 12;
     }
-}
-layout! {
     /// `SCTP_ASSOCINFO` (RFC 6458, section 8.1.2).
     AssocParams = "struct sctp_assocparams", 20 {
         assoc_id: i32 = "sasoc_assoc_id" @ 0;
@@ -246,22 +210,16 @@ layout! {
         local_rwnd: u32 = "sasoc_local_rwnd" @ 12;
         cookie_life: u32 = "sasoc_cookie_life" @ 16;
     }
-}
-layout! {
     /// `SCTP_SET_PEER_PRIMARY_ADDR` (RFC 6458, section 8.3.1).
     SetPeerPrim = "struct sctp_setpeerprim", 132 {
         assoc_id: i32 = "sspp_assoc_id" @ 0;
         address: Storage = "sspp_addr" @ 4;
     }
-}
-layout! {
     /// `SCTP_PRIMARY_ADDR` (RFC 6458, section 8.1.9).
     Prim = "struct sctp_prim", 132 {
         assoc_id: i32 = "ssp_assoc_id" @ 0;
         address: Storage = "ssp_addr" @ 4;
     }
-}
-layout! {
     /// `SCTP_PEER_ADDR_PARAMS` (RFC 6458, section 8.1.12), as Linux 4.20 and later have it.
     PaddrParams = "struct sctp_paddrparams", 156 {
         assoc_id: i32 = "spp_assoc_id" @ 0;
@@ -274,8 +232,6 @@ layout! {
         ipv6_flow_label: u32 = "spp_ipv6_flowlabel" @ 150;
         dscp: u8 = "spp_dscp" @ 154;
     }
-}
-layout! {
     /// `SCTP_GET_ASSOC_STATS` of Linux.
     AssocStats = "struct sctp_assoc_stats", 256 {
         assoc_id: i32 = "sas_assoc_id" @ 0;
@@ -296,56 +252,40 @@ layout! {
         control_chunks_sent: u64 = "sas_octrlchunks" @ 240;
         control_chunks_received: u64 = "sas_ictrlchunks" @ 248;
     }
-}
-/// Size of `sctp_paddrparams` before Linux 4.20 in bytes: without flow label and DSCP.
-pub const PADDRPARAMS_OLD: usize = 152;
-layout! {
     /// Key identifier of `SCTP_AUTH_ACTIVE_KEY`, `SCTP_AUTH_DELETE_KEY` and `SCTP_AUTH_DEACTIVATE_KEY`
     /// (RFC 6458, section 8.1.21).
     AuthKeyId = "struct sctp_authkeyid", 8 {
         assoc_id: i32 = "scact_assoc_id" @ 0;
         key_number: u16 = "scact_keynumber" @ 4;
     }
-}
-layout! {
     /// `SCTP_AUTH_KEY` (RFC 6458, section 8.3.3); the key follows.
     AuthKey = "struct sctp_authkey", 8 {
         assoc_id: i32 = "sca_assoc_id" @ 0;
         key_number: u16 = "sca_keynumber" @ 4;
         key_length: u16 = "sca_keylength" @ 6;
     }
-}
-layout! {
     /// `SCTP_LOCAL_AUTH_CHUNKS` (RFC 6458, section 8.2.4); the chunk types follow.
     AuthChunks = "struct sctp_authchunks", 8 {
         assoc_id: i32 = "gauth_assoc_id" @ 0;
         number: u32 = "gauth_number_of_chunks" @ 4;
     }
-}
-layout! {
     /// `SCTP_DELAYED_SACK` (RFC 6458, section 8.1.19); milliseconds and packets.
     SackInfo = "struct sctp_sack_info", 12 {
         assoc_id: i32 = "sack_assoc_id" @ 0;
         delay: u32 = "sack_delay" @ 4;
         frequency: u32 = "sack_freq" @ 8;
     }
-}
-layout! {
     /// Value of an association (RFC 6458, section 8.1).
     AssocValue = "struct sctp_assoc_value", 8 {
         assoc_id: i32 = "assoc_id" @ 0;
         value: u32 = "assoc_value" @ 4;
     }
-}
-layout! {
     /// `SCTP_STREAM_SCHEDULER_VALUE` (RFC 8260, section 4.3.3).
     StreamValue = "struct sctp_stream_value", 8 {
         assoc_id: i32 = "assoc_id" @ 0;
         stream_id: u16 = "stream_id" @ 4;
         value: u16 = "stream_value" @ 6;
     }
-}
-layout! {
     /// `SCTP_GET_PEER_ADDR_INFO` (RFC 6458, section 8.2.2); bytes and milliseconds.
     PaddrInfo = "struct sctp_paddrinfo", 152 {
         assoc_id: i32 = "spinfo_assoc_id" @ 0;
@@ -356,8 +296,6 @@ layout! {
         rto: u32 = "spinfo_rto" @ 144;
         mtu: u32 = "spinfo_mtu" @ 148;
     }
-}
-layout! {
     /// First part of `SCTP_STATUS` (RFC 6458, section 8.2.1); `sstat_primary` of [`PaddrInfo`] follows.
     Status = "struct sctp_status", 24 {
         assoc_id: i32 = "sstat_assoc_id" @ 0;
@@ -369,10 +307,6 @@ layout! {
         outbound_streams: u16 = "sstat_outstrms" @ 18;
         fragmentation_point: u32 = "sstat_fragmentation_point" @ 20;
     }
-}
-/// Size of `struct sctp_status` in bytes, [`PaddrInfo`] of the primary address included.
-pub const STATUS: usize = 176;
-layout! {
     /// `SCTP_PEER_ADDR_THLDS` (RFC 7829, section 7.2).
     PaddrThlds = "struct sctp_paddrthlds", 144 {
         assoc_id: i32 = "spt_assoc_id" @ 0;
@@ -380,8 +314,6 @@ layout! {
         path_max_rxt: u16 = "spt_pathmaxrxt" @ 136;
         pf_threshold: u16 = "spt_pathpfthld" @ 138;
     }
-}
-layout! {
     /// `SCTP_PEER_ADDR_THLDS_V2` (RFC 7829, section 7.2).
     PaddrThldsV2 = "struct sctp_paddrthlds_v2", 144 {
         assoc_id: i32 = "spt_assoc_id" @ 0;
@@ -390,8 +322,6 @@ layout! {
         pf_threshold: u16 = "spt_pathpfthld" @ 138;
         switchover_threshold: u16 = "spt_pathcpthld" @ 140;
     }
-}
-layout! {
     /// `SCTP_PR_STREAM_STATUS` and `SCTP_PR_ASSOC_STATUS` (RFC 7496, sections 4.3 and 4.4).
     PrStatus = "struct sctp_prstatus", 24 {
         assoc_id: i32 = "sprstat_assoc_id" @ 0;
@@ -400,134 +330,55 @@ layout! {
         abandoned_unsent: u64 = "sprstat_abandoned_unsent" @ 8;
         abandoned_sent: u64 = "sprstat_abandoned_sent" @ 16;
     }
-}
-layout! {
     /// `SCTP_DEFAULT_PRINFO` (RFC 6458, section 8.1.32), with Linux's order of fields.
     DefaultPrInfo = "struct sctp_default_prinfo", 12 {
         assoc_id: i32 = "pr_assoc_id" @ 0;
         value: u32 = "pr_value" @ 4;
         policy: u16 = "pr_policy" @ 8;
     }
-}
-layout! {
     /// `SCTP_RESET_STREAMS` (RFC 6525, section 6.3.2); the stream identifiers follow.
     ResetStreams = "struct sctp_reset_streams", 8 {
         assoc_id: i32 = "srs_assoc_id" @ 0;
         flags: u16 = "srs_flags" @ 4;
         number: u16 = "srs_number_streams" @ 6;
     }
-}
-layout! {
     /// `SCTP_ADD_STREAMS` (RFC 6525, section 6.3.4).
     AddStreams = "struct sctp_add_streams", 8 {
         assoc_id: i32 = "sas_assoc_id" @ 0;
         inbound: u16 = "sas_instrms" @ 4;
         outbound: u16 = "sas_outstrms" @ 6;
     }
-}
-layout! {
     /// `SCTP_EVENT` (RFC 6458, section 6.2.2).
     EventOption = "struct sctp_event", 8 {
         assoc_id: i32 = "se_assoc_id" @ 0;
         kind: u16 = "se_type" @ 4;
         on: u8 = "se_on" @ 6;
     }
-}
-layout! {
     /// `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951, section 6.1). The port has network byte order.
     UdpEncaps = "struct sctp_udpencaps", 144 {
         assoc_id: i32 = "sue_assoc_id" @ 0;
         address: Storage = "sue_address" @ 8;
         port: u16 = "sue_port" @ 136;
     }
-}
-layout! {
     /// `SCTP_PLPMTUD_PROBE_INTERVAL` of Linux; milliseconds.
     ProbeInterval = "struct sctp_probeinterval", 144 {
         assoc_id: i32 = "spi_assoc_id" @ 0;
         address: Storage = "spi_address" @ 8;
         interval: u32 = "spi_interval" @ 136;
     }
-}
-layout! {
     /// `SCTP_GET_PEER_ADDRS` and `SCTP_GET_LOCAL_ADDRS` of Linux; the packed addresses follow.
     GetAddrs = "struct sctp_getaddrs", 8 {
         assoc_id: i32 = "assoc_id" @ 0;
         number: u32 = "addr_num" @ 4;
     }
-}
-layout! {
     /// `SO_LINGER`; seconds.
     Linger = "struct linger", 8 {
         on: i32 = "l_onoff" @ 0;
         seconds: i32 = "l_linger" @ 4;
     }
-}
-layout! {
     /// `SO_RCVTIMEO` and `SO_SNDTIMEO`.
     TimeValue = "struct timeval", 16 {
         seconds: i64 = "tv_sec" @ 0;
         microseconds: i64 = "tv_usec" @ 8;
     }
 }
-
-/// Name, size and fields of a struct.
-pub type LayoutEntry = (&'static str, usize, &'static [(&'static str, usize, usize)]);
-
-macro_rules! list {
-    ($($name:ident),* $(,)?) => {
-        /// Names, sizes and fields of all structs.
-        pub const LAYOUTS: &[LayoutEntry] = &[
-            $(($name::C_NAME, $name::SIZE, $name::FIELDS),)*
-        ];
-    };
-}
-
-list!(
-    InitMsg,
-    SndRcvInfo,
-    SndInfo,
-    RcvInfo,
-    NxtInfo,
-    PrInfo,
-    AuthInfo,
-    AssocChange,
-    PaddrChange,
-    RemoteError,
-    SendFailed,
-    SendFailedEvent,
-    ShutdownEvent,
-    AdaptationEvent,
-    PdapiEvent,
-    AuthkeyEvent,
-    SenderDryEvent,
-    StreamResetEvent,
-    AssocResetEvent,
-    StreamChangeEvent,
-    RtoInfo,
-    AssocParams,
-    SetPeerPrim,
-    Prim,
-    PaddrParams,
-    AssocStats,
-    AuthKeyId,
-    AuthKey,
-    AuthChunks,
-    SackInfo,
-    AssocValue,
-    StreamValue,
-    PaddrInfo,
-    Status,
-    PaddrThlds,
-    PaddrThldsV2,
-    PrStatus,
-    DefaultPrInfo,
-    ResetStreams,
-    AddStreams,
-    EventOption,
-    UdpEncaps,
-    ProbeInterval,
-    GetAddrs,
-    Linger,
-    TimeValue,
-);

@@ -9,8 +9,7 @@ use rand_core::Rng;
 use crate::errno::Errno;
 use crate::host::calls::listen::update_listening;
 use crate::host::overview::addresses_of;
-use crate::host::settle;
-use crate::host::{HostCounters, Sockets};
+use crate::host::{HostCounters, Sockets, settle};
 use crate::ids::{PortId, SocketId};
 use crate::ports::{Scope, is_link_local, is_loopback_v4};
 use crate::table::Socket;
@@ -183,70 +182,70 @@ impl Sockets {
     }
 }
 
-fn source_address(sockets: &Sockets, socket: &Socket) -> Option<IpAddr> {
+fn source_address(host: &Sockets, socket: &Socket) -> Option<IpAddr> {
     let association = socket.only_association().filter(|_| socket.is_one_to_one());
-    sockets.lookup().get(association?)?.current_path()?.local
+    host.lookup().get(association?)?.current_path()?.local
 }
 
 /// Binds an unbound socket to all addresses and an ephemeral port, before `listen`, `connect` or the
 /// first message.
-pub(crate) fn bind_if_unbound(sockets: &mut Sockets, id: SocketId) -> Result<PortId, Errno> {
-    let socket = sockets.table.open(id)?;
+pub(crate) fn bind_if_unbound(host: &mut Sockets, id: SocketId) -> Result<PortId, Errno> {
+    let socket = host.table.open(id)?;
     if let Some(port) = socket.port {
         return Ok(port);
     }
-    bind_first(sockets, id, SocketAddr::new(socket.any_address(), 0))?;
-    sockets.table.open(id)?.port.ok_or(Errno::EINVAL)
+    bind_first(host, id, SocketAddr::new(socket.any_address(), 0))?;
+    host.table.open(id)?.port.ok_or(Errno::EINVAL)
 }
 
-fn bind_first(sockets: &mut Sockets, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
-    let socket = sockets.table.open(id)?;
-    let scope = scope_of(sockets, socket, address)?;
+fn bind_first(host: &mut Sockets, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
+    let socket = host.table.open(id)?;
+    let scope = scope_of(host, socket, address)?;
     let number = address.port();
-    if number != 0 && !may_bind(sockets, socket, number) {
+    if number != 0 && !may_bind(host, socket, number) {
         return Err(Errno::EACCES);
     }
     let port = if number == 0 {
-        let number = ephemeral_port(sockets, &scope).ok_or(Errno::EADDRNOTAVAIL)?;
-        open_port(sockets, id, number, scope)?
+        let number = ephemeral_port(host, &scope).ok_or(Errno::EADDRNOTAVAIL)?;
+        open_port(host, id, number, scope)?
     } else {
-        let users = |id| sockets.table.get(id).map(Socket::sharing);
-        let shared = sockets
+        let users = |id| host.table.get(id).map(Socket::sharing);
+        let shared = host
             .ports
             .find_sharable(number, &scope, socket.sharing(), users)?;
         match shared {
             Some(port) => {
-                if sockets.ports.narrow(sockets.now, port, scope) {
-                    settle(sockets, port);
+                if host.ports.narrow(host.now, port, scope) {
+                    settle(host, port);
                 }
                 port
             }
-            None => open_port(sockets, id, number, scope)?,
+            None => open_port(host, id, number, scope)?,
         }
     };
-    sockets.ports.join(port, id);
-    sockets.table.open_mut(id)?.port = Some(port);
+    host.ports.join(port, id);
+    host.table.open_mut(id)?.port = Some(port);
     Ok(())
 }
 
 /// Returns whether a socket may bind a port: one that is reserved for its owner, or an unprivileged one.
-fn may_bind(sockets: &Sockets, socket: &Socket, number: u16) -> bool {
-    let reserved = sockets.config.reserved_ports.iter();
+fn may_bind(host: &Sockets, socket: &Socket, number: u16) -> bool {
+    let reserved = host.config.reserved_ports.iter();
     let mut owners = reserved.filter(|reserved| reserved.ports.contains(&number));
     let is_reserved = owners.clone().next().is_some();
     socket.is_privileged
         || owners.any(|reserved| reserved.owner == socket.owner)
-        || !is_reserved && number >= sockets.config.first_unprivileged_port
+        || !is_reserved && number >= host.config.first_unprivileged_port
 }
 
 /// Returns the scope of an address that a socket binds.
-fn scope_of(sockets: &Sockets, socket: &Socket, address: SocketAddr) -> Result<Scope, Errno> {
+fn scope_of(host: &Sockets, socket: &Socket, address: SocketAddr) -> Result<Scope, Errno> {
     let ip = socket.canonical(address)?;
     if ip.is_unspecified() {
         let has_v4 = ip.is_ipv4() || !socket.options.v6_only;
         return Ok(Scope::any(has_v4, ip.is_ipv6()));
     }
-    if is_link_local(ip) || !has_address(sockets, ip) {
+    if is_link_local(ip) || !has_address(host, ip) {
         return Err(Errno::EADDRNOTAVAIL);
     }
     Ok(Scope::Only(vec![ip]))
@@ -254,87 +253,80 @@ fn scope_of(sockets: &Sockets, socket: &Socket, address: SocketAddr) -> Result<S
 
 /// Returns whether the host has an address: with a loopback interface all of 127.0.0.0/8 (RFC 1122, section
 /// 3.2.1.3), of which the interface lists only some.
-fn has_address(sockets: &Sockets, ip: IpAddr) -> bool {
-    let mut addresses = sockets.config.addresses.iter();
+fn has_address(host: &Sockets, ip: IpAddr) -> bool {
+    let mut addresses = host.config.addresses.iter();
     addresses.clone().any(|known| *known == ip)
         || is_loopback_v4(ip) && addresses.any(|known| is_loopback_v4(*known))
 }
 
 /// Returns a random free port number at these addresses.
-fn ephemeral_port(sockets: &mut Sockets, scope: &Scope) -> Option<u16> {
+fn ephemeral_port(host: &mut Sockets, scope: &Scope) -> Option<u16> {
     let (first, last) = (
-        *sockets.config.ephemeral_ports.start(),
-        *sockets.config.ephemeral_ports.end(),
+        *host.config.ephemeral_ports.start(),
+        *host.config.ephemeral_ports.end(),
     );
     let count = u32::from(last.checked_sub(first)?) + 1;
-    let start = sockets.random.next_u32() % count;
+    let start = host.random.next_u32() % count;
     let candidates = (0..count).map(|n| first + ((start + n) % count) as u16);
     let is_reserved = |number: u16| {
-        let mut reserved = sockets.config.reserved_ports.iter();
+        let mut reserved = host.config.reserved_ports.iter();
         reserved.any(|reserved| reserved.ports.contains(&number))
     };
     let is_free = |number: &u16| {
-        *number != 0 && !is_reserved(*number) && sockets.ports.is_free(*number, scope, None)
+        *number != 0 && !is_reserved(*number) && host.ports.is_free(*number, scope, None)
     };
     candidates.into_iter().find(is_free)
 }
 
 /// Opens a port with the parameters of a socket.
-fn open_port(
-    sockets: &mut Sockets,
-    id: SocketId,
-    number: u16,
-    scope: Scope,
-) -> Result<PortId, Errno> {
-    let socket = sockets.table.get(id).ok_or(Errno::EBADF)?;
-    let addresses = scope.addresses(&sockets.config.addresses);
+fn open_port(host: &mut Sockets, id: SocketId, number: u16, scope: Scope) -> Result<PortId, Errno> {
+    let socket = host.table.get(id).ok_or(Errno::EBADF)?;
+    let addresses = scope.addresses(&host.config.addresses);
     let mut seed = [0; 32];
-    sockets.random.fill_bytes(&mut seed);
+    host.random.fill_bytes(&mut seed);
     let mut config = EndpointConfig::new(number, addresses, seed);
     config.accept = false;
-    config.max_associations = sockets.config.max_associations;
-    config.max_associations_per_source = Some(sockets.config.per_source());
+    config.max_associations = host.config.max_associations;
+    config.max_associations_per_source = Some(host.config.per_source());
     config.association = socket.options.config.clone();
-    config.source_selection = (sockets.config.source_selection)();
+    config.source_selection = (host.config.source_selection)();
     let mut core = Endpoint::new(config).map_err(|_| Errno::EINVAL)?;
     core.record_buffer_changes();
-    if let Some(observers) = &sockets.config.observers {
+    if let Some(observers) = &host.config.observers {
         core.set_observer(Time::ZERO, Some(observers.create()));
     }
-    Ok(sockets.ports.open(core, scope))
+    Ok(host.ports.open(core, scope))
 }
 
-fn add_address(sockets: &mut Sockets, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
-    let socket = sockets.table.open(id)?;
+fn add_address(host: &mut Sockets, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
+    let socket = host.table.open(id)?;
     let Some(port_id) = socket.port else {
-        return bind_first(sockets, id, address);
+        return bind_first(host, id, address);
     };
-    let port = sockets.ports.get(port_id).ok_or(Errno::EINVAL)?;
+    let port = host.ports.get(port_id).ok_or(Errno::EINVAL)?;
     if ![0, port.core().port()].contains(&address.port()) {
         return Err(Errno::EINVAL);
     }
-    let scope = scope_of(sockets, socket, address)?;
+    let scope = scope_of(host, socket, address)?;
     let ip = scope.single().first().ok_or(Errno::EINVAL)?;
-    sockets.ports.add_address(port_id, *ip)?;
-    settle(sockets, port_id);
+    host.ports.add_address(port_id, *ip)?;
+    settle(host, port_id);
     Ok(())
 }
 
 /// Removes a socket from its port. The port remains in use until its associations have ended.
-pub(crate) fn leave_port(sockets: &mut Sockets, id: SocketId, socket: &Socket) {
+pub(crate) fn leave_port(host: &mut Sockets, id: SocketId, socket: &Socket) {
     let Some(port_id) = socket.port else {
         return;
     };
-    sockets
-        .ports
-        .leave(port_id, id, socket.options.reuse_address);
-    update_listening(sockets, port_id);
-    release_port(sockets, port_id);
+    host.ports.leave(port_id, id, socket.options.reuse_address);
+    update_listening(host, port_id);
+    release_port(host, port_id);
 }
 
 /// Frees a port without sockets and associations, once its last packets have been polled.
-pub(crate) fn release_port(sockets: &mut Sockets, id: PortId) {
-    if let Some(port) = sockets.ports.release(id) {
-        sockets.removed += HostCounters::of(port.core());
+pub(crate) fn release_port(host: &mut Sockets, id: PortId) {
+    if let Some(port) = host.ports.release(id) {
+        host.removed += HostCounters::of(port.core());
     }
 }

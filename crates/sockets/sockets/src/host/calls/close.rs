@@ -75,32 +75,32 @@ impl Sockets {
 }
 
 /// Removes a socket. Returns whether associations remain.
-fn end_socket(sockets: &mut Sockets, id: SocketId, aborts: bool) -> bool {
-    let Some(socket) = sockets.table.remove(id) else {
+fn end_socket(host: &mut Sockets, id: SocketId, aborts: bool) -> bool {
+    let Some(socket) = host.table.remove(id) else {
         return false;
     };
     let mut remains = false;
     for child in socket.unaccepted() {
-        remains |= end_socket(sockets, *child, aborts);
+        remains |= end_socket(host, *child, aborts);
     }
     for association in socket.associations.iter().copied() {
         let unread = socket.queue.has_data_of(association);
-        leave_association(sockets, association, aborts || unread);
-        remains |= sockets.associations.is_closing(association);
+        leave_association(host, association, aborts || unread);
+        remains |= host.associations.is_closing(association);
     }
-    leave_port(sockets, id, &socket);
+    leave_port(host, id, &socket);
     remains
 }
 
 /// Ends an association whose socket is closed.
-fn leave_association(sockets: &mut Sockets, id: AssocId, aborts: bool) {
-    sockets.associations.leave_socket(id);
-    if !sockets.associations.is_open(id) {
-        drop_unread(sockets, id);
-        remove_association(sockets, id);
+fn leave_association(host: &mut Sockets, id: AssocId, aborts: bool) {
+    host.associations.leave_socket(id);
+    if !host.associations.is_open(id) {
+        drop_unread(host, id);
+        remove_association(host, id);
         return;
     }
-    with_association(sockets, id, |a| {
+    with_association(host, id, |a| {
         // Neither fails: the association has not ended.
         let _ = if aborts {
             a.core.abort(a.now, a.core_id, b"")
@@ -112,8 +112,8 @@ fn leave_association(sockets: &mut Sockets, id: AssocId, aborts: bool) {
 }
 
 /// Reads and drops the messages of an association without a socket.
-pub(crate) fn drop_unread(sockets: &mut Sockets, id: AssocId) {
-    if let Some(a) = association_mut(sockets, id) {
+pub(crate) fn drop_unread(host: &mut Sockets, id: AssocId) {
+    if let Some(a) = association_mut(host, id) {
         while a.core.receive(a.core_id).is_some() {}
     }
 }

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use carrick_proto::{AssociationConfig, ConnectError, PeerAddress, Time};
 
 use crate::errno::Errno;
-use crate::host::Sockets;
 use crate::host::associations::insert_association;
 use crate::host::calls::bind::bind_if_unbound;
 use crate::host::memory::has_association_room;
 use crate::host::options::apply_init;
-use crate::host::settle;
+use crate::host::{Sockets, settle};
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux::InitMsg;
 use crate::ports::is_link_local;
@@ -66,11 +65,11 @@ impl Sockets {
 }
 
 /// Queues the result of a set-up if the caller waits for it.
-pub(crate) fn end_setup(sockets: &mut Sockets, id: AssocId, result: Result<(), Errno>) {
-    if let Some(association) = sockets.associations.get_mut(id)
+pub(crate) fn end_setup(host: &mut Sockets, id: AssocId, result: Result<(), Errno>) {
+    if let Some(association) = host.associations.get_mut(id)
         && std::mem::take(&mut association.is_setup_watched)
     {
-        sockets.setups.push_back((id, result));
+        host.setups.push_back((id, result));
     }
 }
 
@@ -81,12 +80,12 @@ pub(crate) fn end_setup(sockets: &mut Sockets, id: AssocId, result: Result<(), E
 /// 3. Bind the socket, if it is not bound (RFC 6458, section 4.1.5).
 /// 4. Start the association in the core; a one-to-one socket is connecting.
 pub(crate) fn associate(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     peers: &[SocketAddr],
     init: Option<InitMsg>,
 ) -> Result<AssocId, Errno> {
-    let socket = sockets.table.open(id)?;
+    let socket = host.table.open(id)?;
     match socket.state {
         SocketState::Established | SocketState::Ended => return Err(Errno::EISCONN),
         SocketState::Listening if socket.is_one_to_one() => return Err(Errno::EISCONN),
@@ -107,10 +106,10 @@ pub(crate) fn associate(
     }) {
         return Err(Errno::EINVAL);
     }
-    if !has_association_room(sockets, socket.owner) {
+    if !has_association_room(host, socket.owner) {
         return Err(Errno::ENOMEM);
     }
-    let existing = sockets.lookup().with_peer(socket, addresses[0], number);
+    let existing = host.lookup().with_peer(socket, addresses[0], number);
     if let Some(existing) = existing {
         return Err(if existing.own.is_established() {
             Errno::EISCONN
@@ -131,34 +130,34 @@ pub(crate) fn associate(
         })
         .collect();
     let peer = SocketAddr::new(addresses[0], number);
-    let port = bind_if_unbound(sockets, id)?;
+    let port = bind_if_unbound(host, id)?;
     // Linux finds it when the socket is bound.
     let is_repeated = |(i, address)| addresses[..i].contains(address);
     if addresses.iter().enumerate().any(is_repeated) {
         return Err(Errno::EADDRNOTAVAIL);
     }
-    let core = start(sockets, port, &core_peers, number, config)?;
-    let association = insert_association(sockets, port, core, id, peer);
+    let core = start(host, port, &core_peers, number, config)?;
+    let association = insert_association(host, port, core, id, peer);
     let association = association.ok_or(Errno::EBADF)?;
-    let socket = sockets.table.open_mut(id)?;
+    let socket = host.table.open_mut(id)?;
     socket.failed = false;
     if socket.is_one_to_one() {
         socket.state = SocketState::Connecting;
         socket.error = None;
     }
-    settle(sockets, port);
+    settle(host, port);
     Ok(association)
 }
 
 fn start(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     port: PortId,
     peers: &[PeerAddress],
     number: u16,
     config: AssociationConfig,
 ) -> Result<carrick_proto::AssociationId, Errno> {
-    let core = sockets.ports.core_mut(port).ok_or(Errno::EINVAL)?;
-    let started = core.associate(sockets.now, peers, number, Arc::new(config));
+    let core = host.ports.core_mut(port).ok_or(Errno::EINVAL)?;
+    let started = core.associate(host.now, peers, number, Arc::new(config));
     started.map_err(|error| match error {
         ConnectError::NoAddress | ConnectError::InvalidPort | ConnectError::InvalidConfig(_) => {
             Errno::EINVAL

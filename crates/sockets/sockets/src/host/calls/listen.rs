@@ -93,13 +93,13 @@ impl Sockets {
 
 /// Updates whether the endpoint of a port accepts associations, and with which parameters: those of a
 /// listening socket.
-pub(crate) fn update_listening(sockets: &mut Sockets, id: PortId) {
-    let users = sockets.ports.get(id).into_iter().flat_map(Port::sockets);
-    let users = users.filter_map(|id| sockets.table.get(id));
+pub(crate) fn update_listening(host: &mut Sockets, id: PortId) {
+    let users = host.ports.get(id).into_iter().flat_map(Port::sockets);
+    let users = users.filter_map(|id| host.table.get(id));
     let mut listening = users.filter(|socket| socket.state == SocketState::Listening);
     let accepts = listening.clone().any(|socket| socket.may_accept());
     let config = listening.next().map(|first| first.options.config.clone());
-    if let Some(core) = sockets.ports.core_mut(id) {
+    if let Some(core) = host.ports.core_mut(id) {
         if let Some(config) = config {
             // Options are checked when they are set.
             let _ = core.set_default_config(config);
@@ -111,31 +111,31 @@ pub(crate) fn update_listening(sockets: &mut Sockets, id: PortId) {
 /// Finds the socket of an association that a peer has initiated; creates it for a one-to-one socket.
 /// `None` if no socket has room for it.
 pub(crate) fn admit(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     port_id: PortId,
     (ip, number): (IpAddr, u16),
     source: SourceKey,
 ) -> Option<SocketId> {
-    if sockets.associations.of_source(source).associations >= sockets.config.per_source() {
+    if host.associations.of_source(source).associations >= host.config.per_source() {
         return None;
     }
-    let port = sockets.ports.get(port_id)?;
+    let port = host.ports.get(port_id)?;
     let may_accept = |id: &SocketId| {
-        let socket = sockets.table.get(*id);
+        let socket = host.table.get(*id);
         socket.is_some_and(|s| s.state == SocketState::Listening && s.may_accept())
     };
     let listening: Vec<SocketId> = port.sockets().filter(may_accept).collect();
     // Sockets that share the port get the associations of different peers.
     let spread = usize::from(number) + peer_number(ip);
     let id = *listening.get(spread % listening.len().max(1))?;
-    let listener = sockets.table.get(id)?;
-    if !has_association_room(sockets, listener.owner) {
+    let listener = host.table.get(id)?;
+    if !has_association_room(host, listener.owner) {
         return None;
     }
     if !listener.is_one_to_one() {
         return Some(id);
     }
-    if !has_place(sockets, listener, source) {
+    if !has_place(host, listener, source) {
         return None;
     }
     let mut child = Socket::new(listener.style, listener.family, listener.options.clone());
@@ -144,26 +144,26 @@ pub(crate) fn admit(
     child.owner = listener.owner;
     child.source = Some(source);
     child.peer = Some(SocketAddr::new(ip, number));
-    let child = sockets.table.enqueue(id, child, sockets.config.max_sockets);
+    let child = host.table.enqueue(id, child, host.config.max_sockets);
     let child = child.ok()?;
-    sockets.ports.join(port_id, child);
+    host.ports.join(port_id, child);
     Some(child)
 }
 
 /// Returns whether the accept queue of a socket has a place for another association from a source. A source alone
 /// may fill it; of the last quarter, sources that compete have no more than their shares.
-fn has_place(sockets: &Sockets, listener: &Socket, source: SourceKey) -> bool {
+fn has_place(host: &Sockets, listener: &Socket, source: SourceKey) -> bool {
     let queue = listener.unaccepted();
     if queue.len() < listener.backlog - listener.backlog / 4 {
         return true;
     }
     let is_from = |child: &&SocketId| {
-        let child = sockets.table.get(**child);
+        let child = host.table.get(**child);
         child.is_some_and(|child| child.source == Some(source))
     };
     let taken = queue.iter().filter(is_from).count();
     let quarter = (listener.backlog / 4).max(SOURCE_PLACES);
-    taken == queue.len() || taken < sockets.config.backlog_per_source.unwrap_or(quarter)
+    taken == queue.len() || taken < host.config.backlog_per_source.unwrap_or(quarter)
 }
 
 impl Socket {

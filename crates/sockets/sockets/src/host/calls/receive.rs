@@ -130,7 +130,7 @@ impl Sockets {
 
 /// Returns the address, ancillary data and flags of an entry.
 fn describe(
-    sockets: &Sockets,
+    host: &Sockets,
     id: SocketId,
     item: &ReceiveEntry,
     control_size: usize,
@@ -146,7 +146,7 @@ fn describe(
         }
         ReceiveContent::Data(data) => data,
     };
-    let socket = sockets.table.open(id)?;
+    let socket = host.table.open(id)?;
     let options = &socket.options;
     let mut control = Vec::new();
     if options.recv_nxtinfo

@@ -8,13 +8,12 @@ use carrick_proto::{ChunkType, Ppid, Reliability, SendError, SendOptions, Stream
 
 use crate::ancillary::SendAttributes;
 use crate::errno::Errno;
-use crate::host::Sockets;
 use crate::host::associations::{
     AssociationMut, AssociationRef, association_mut, remove_association, with_association,
 };
 use crate::host::calls::connect::associate;
 use crate::host::calls::shutdown::shut_down_association;
-use crate::host::{settle, settle_association};
+use crate::host::{Sockets, settle, settle_association};
 use crate::ids::{AssocId, SocketId};
 use crate::linux::{
     SCTP_ABORT, SCTP_ADDR_OVER, SCTP_EOF, SCTP_PR_SCTP_MASK, SCTP_PR_SCTP_PRIO, SCTP_PR_SCTP_RTX,
@@ -88,11 +87,11 @@ impl Sockets {
 }
 
 fn send_checked(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     message: &OutgoingMessage<'_>,
 ) -> Result<usize, Errno> {
-    let socket = sockets.table.open(id)?;
+    let socket = host.table.open(id)?;
     if socket.is_one_to_one_listener() || socket.write_closed && socket.state == SocketState::Ended
     {
         return Err(Errno::EPIPE);
@@ -112,10 +111,10 @@ fn send_checked(
         return Err(Errno::EINVAL);
     }
     if flags & SCTP_SENDALL != 0 && !socket.is_single() {
-        return send_to_all(sockets, id, message, &given);
+        return send_to_all(host, id, message, &given);
     }
     let assoc_id = given.info.map_or(0, |info| info.assoc_id);
-    let lookup = sockets.lookup();
+    let lookup = host.lookup();
     if let Some(address) = message.address {
         let ip = socket.canonical(address)?;
         let by_address = lookup.with_peer(socket, ip, address.port());
@@ -124,7 +123,7 @@ fn send_checked(
             return Err(Errno::EADDRNOTAVAIL);
         }
         if existing.is_none() {
-            return send_to_new(sockets, id, address, message, &given);
+            return send_to_new(host, id, address, message, &given);
         }
     }
     let association = match message.address {
@@ -136,17 +135,17 @@ fn send_checked(
         _ => lookup.meant(socket, assoc_id),
     };
     let association = association.ok_or(Errno::EPIPE)?.id;
-    send_to(sockets, association, message, &given)
+    send_to(host, association, message, &given)
 }
 
 /// Sends to all established associations of a one-to-many socket (`SCTP_SENDALL`).
 fn send_to_all(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     message: &OutgoingMessage<'_>,
     given: &SendAttributes,
 ) -> Result<usize, Errno> {
-    let all = sockets.table.open(id)?.associations.clone();
+    let all = host.table.open(id)?.associations.clone();
     let mut given = given.clone();
     if let Some(info) = &mut given.info {
         // Each association has its own address.
@@ -154,9 +153,9 @@ fn send_to_all(
     }
     let mut sent = 0;
     for association in all {
-        let known = sockets.associations.get(association);
+        let known = host.associations.get(association);
         if known.is_some_and(|a| a.is_established() && a.is_open()) {
-            sent = send_to(sockets, association, message, &given)?;
+            sent = send_to(host, association, message, &given)?;
         }
     }
     Ok(sent)
@@ -164,13 +163,13 @@ fn send_to_all(
 
 /// Sets up an association for its first message (RFC 6458, section 3.1).
 fn send_to_new(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     address: SocketAddr,
     message: &OutgoingMessage<'_>,
     given: &SendAttributes,
 ) -> Result<usize, Errno> {
-    let socket = sockets.table.open(id)?;
+    let socket = host.table.open(id)?;
     let flags = given.info.map_or(0, |info| i32::from(info.flags));
     if flags & (SCTP_EOF | SCTP_ABORT) != 0 {
         return Err(Errno::EINVAL);
@@ -181,51 +180,51 @@ fn send_to_new(
     let mut peers = vec![address];
     let further = given.destinations.iter();
     peers.extend(further.map(|ip| SocketAddr::new(*ip, address.port())));
-    let association = associate(sockets, id, &peers, given.init)?;
-    let result = send_to(sockets, association, message, given);
+    let association = associate(host, id, &peers, given.init)?;
+    let result = send_to(host, association, message, given);
     if result.is_err() {
-        cancel(sockets, id, association);
+        cancel(host, id, association);
     }
     result
 }
 
 /// Drops an association whose set-up has just started, without notifications.
-fn cancel(sockets: &mut Sockets, id: SocketId, association: AssocId) {
-    if let Some(a) = association_mut(sockets, association) {
+fn cancel(host: &mut Sockets, id: SocketId, association: AssocId) {
+    if let Some(a) = association_mut(host, association) {
         // It is being set up, so there is one to abort.
         let _ = a.core.abort(a.now, a.core_id, b"");
     }
-    let port = sockets.associations.get(association).map(|a| a.core().0);
-    remove_association(sockets, association);
-    if let Some(socket) = sockets.table.get_mut(id)
+    let port = host.associations.get(association).map(|a| a.core().0);
+    remove_association(host, association);
+    if let Some(socket) = host.table.get_mut(id)
         && socket.is_one_to_one()
     {
         socket.state = SocketState::Open;
     }
     if let Some(port) = port {
-        settle(sockets, port);
+        settle(host, port);
     }
 }
 
 fn send_to(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: AssocId,
     message: &OutgoingMessage<'_>,
     given: &SendAttributes,
 ) -> Result<usize, Errno> {
     let flags = given.info.map_or(0, |info| i32::from(info.flags));
     if flags & SCTP_EOF != 0 {
-        shut_down_association(sockets, id);
+        shut_down_association(host, id);
         return Ok(0);
     }
     if flags & SCTP_ABORT != 0 {
-        let aborted = with_association(sockets, id, |a| {
+        let aborted = with_association(host, id, |a| {
             // The association has not ended.
             let _ = a.core.abort(a.now, a.core_id, &message.data);
         });
         return aborted.map(|()| 0).ok_or(Errno::EPIPE);
     }
-    let association = sockets.lookup().get(id).ok_or(Errno::EPIPE)?;
+    let association = host.lookup().get(id).ok_or(Errno::EPIPE)?;
     let own = association.own;
     let mut options = own.send.attributes(given).options();
     if flags & SCTP_ADDR_OVER != 0 {
@@ -237,14 +236,14 @@ fn send_to(
     if is_other_key && authenticates_data(association) {
         return Err(Errno::ENOPROTOOPT);
     }
-    let (len, limit) = (message.data.len(), sockets.config.send_memory_per_owner);
-    let is_refused = sockets.associations.waits_for_owner(id, len, limit);
+    let (len, limit) = (message.data.len(), host.config.send_memory_per_owner);
+    let is_refused = host.associations.waits_for_owner(id, len, limit);
     let AssociationMut {
         now,
         own,
         core,
         core_id,
-    } = association_mut(sockets, id).ok_or(Errno::EPIPE)?;
+    } = association_mut(host, id).ok_or(Errno::EPIPE)?;
     let sent = if is_refused {
         Err(SendError::BufferFull)
     } else {
@@ -253,11 +252,11 @@ fn send_to(
     let has_room = core.has_send_room(core_id);
     let is_full = sent.is_ok() && !has_room || sent == Err(SendError::BufferFull);
     own.last_use = now;
-    let socket = own.socket().and_then(|id| sockets.table.get_mut(id));
+    let socket = own.socket().and_then(|id| host.table.get_mut(id));
     if let Some(socket) = socket.filter(|_| is_full) {
         socket.full.insert(id);
     }
-    settle_association(sockets, id);
+    settle_association(host, id);
     sent.map_err(|error| match error {
         SendError::UnknownAssociation => Errno::EPIPE,
         SendError::ShuttingDown => Errno::ESHUTDOWN,

@@ -49,8 +49,8 @@ impl Sockets {
 }
 
 /// Starts the graceful shutdown of an association.
-pub(crate) fn shut_down_association(sockets: &mut Sockets, id: AssocId) {
-    with_association(sockets, id, |a| {
+pub(crate) fn shut_down_association(host: &mut Sockets, id: AssocId) {
+    with_association(host, id, |a| {
         // An association that has ended is shut down already.
         let _ = a.core.shutdown(a.now, a.core_id);
     });

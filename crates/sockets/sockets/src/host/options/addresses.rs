@@ -11,33 +11,33 @@ use crate::ids::SocketId;
 use crate::linux::*;
 
 options! {
-    IPPROTO_SCTP SCTP_GET_PEER_ADDRS, ID, _, [none], [operation peer_addresses];
-    IPPROTO_SCTP SCTP_GET_LOCAL_ADDRS, ID, _, [none], [operation local_addresses];
-    IPPROTO_SCTP SCTP_AUTO_ASCONF, NONE, bool, [operation set_auto_asconf],
+    [IPPROTO_SCTP]
+    SCTP_GET_PEER_ADDRS, ID, _, [none], [operation peer_addresses];
+    SCTP_GET_LOCAL_ADDRS, ID, _, [none], [operation local_addresses];
+    SCTP_AUTO_ASCONF, NONE, bool, [operation set_auto_asconf],
         [bytes |view, buffer| table::int(buffer, follows_host(view))];
-    IPPROTO_SCTP SCTP_SOCKOPT_BINDX_ADD, NONE, Addresses, [operation |s, id, list| s.bindx_add(id, &list)], [none];
-    IPPROTO_SCTP SCTP_SOCKOPT_BINDX_REM, NONE, Addresses, [operation |s, id, list| s.bindx_remove(s.now, id, &list)],
-        [none];
-    IPPROTO_SCTP SCTP_SOCKOPT_CONNECTX, NONE, Addresses, [set_up |s, id, list| s.connectx(s.now, id, &list)], [none];
+    SCTP_SOCKOPT_BINDX_ADD, NONE, Addresses, [operation |s, id, list| s.bindx_add(id, &list)], [none];
+    SCTP_SOCKOPT_BINDX_REM, NONE, Addresses, [operation |s, id, list| s.bindx_remove(s.now, id, &list)], [none];
+    SCTP_SOCKOPT_CONNECTX, NONE, Addresses, [set_up |s, id, list| s.connectx(s.now, id, &list)], [none];
     // With a descriptor as result: of programs alone. The flags, or the size and the pointer of a list, are read, too.
-    IPPROTO_SCTP SCTP_SOCKOPT_CONNECTX3, fields(0..16), _, [none], [none];
-    IPPROTO_SCTP SCTP_SOCKOPT_PEELOFF, fields(0..8), _, [none], [none];
-    IPPROTO_SCTP SCTP_SOCKOPT_PEELOFF_FLAGS, fields(0..12), _, [none], [none];
+    SCTP_SOCKOPT_CONNECTX3, fields(0..16), _, [none], [none];
+    SCTP_SOCKOPT_PEELOFF, fields(0..8), _, [none], [none];
+    SCTP_SOCKOPT_PEELOFF_FLAGS, fields(0..12), _, [none], [none];
 }
 
-fn peer_addresses(sockets: &mut Sockets, id: SocketId, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+fn peer_addresses(host: &mut Sockets, id: SocketId, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
     let header = GetAddrs::read(buffer)?;
-    let addresses = sockets.peer_addresses(id, header.assoc_id)?;
+    let addresses = host.peer_addresses(id, header.assoc_id)?;
     list(header, &addresses, buffer)
 }
 
-fn local_addresses(sockets: &mut Sockets, id: SocketId, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+fn local_addresses(host: &mut Sockets, id: SocketId, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
     let header = GetAddrs::read(buffer)?;
     // 0 means the socket, also on those with one association.
     if header.assoc_id != SCTP_FUTURE_ASSOC {
-        OptionView::new(sockets, id)?.association(header.assoc_id)?;
+        OptionView::new(host, id)?.association(header.assoc_id)?;
     }
-    list(header, &sockets.local_addresses(id)?, buffer)
+    list(header, &host.local_addresses(id)?, buffer)
 }
 
 /// Returns addresses for a buffer that holds them.
@@ -56,8 +56,8 @@ fn follows_host(view: &OptionView<'_>) -> bool {
 }
 
 /// `SCTP_AUTO_ASCONF` (RFC 6458, section 8.1.23)
-fn set_auto_asconf(sockets: &mut Sockets, id: SocketId, on: bool) -> Result<(), Errno> {
-    match follows_host(&OptionView::new(sockets, id)?) {
+fn set_auto_asconf(host: &mut Sockets, id: SocketId, on: bool) -> Result<(), Errno> {
+    match follows_host(&OptionView::new(host, id)?) {
         follows if follows == on => Ok(()),
         true => Err(Errno::EOPNOTSUPP),
         false => Err(Errno::EINVAL),

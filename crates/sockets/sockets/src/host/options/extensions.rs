@@ -2,49 +2,44 @@
 
 use bytes::Bytes;
 use carrick_proto::{
-    AssociationConfig, AuthenticationConfig, ChunkType, Extensions, HmacId, KeyError,
-    ParameterChanges, SharedKey, SharedKeyId,
+    AssociationConfig, AuthenticationConfig, ChunkType, Extensions, HmacId, KeyError, SharedKey,
+    SharedKeyId,
 };
 
-use super::scope::{OptionView, ScopeRule, perform, scope, set_future};
+use super::scope::{OptionView, ScopeRule, change_future, perform, scope};
 use super::table::{self, AtLeast, Get, Raw, Set, SetValue, fitting, options};
 use crate::errno::Errno;
 use crate::host::Sockets;
+use crate::host::associations::AssociationRef;
 use crate::ids::SocketId;
 use crate::linux::*;
 
 options! {
-    IPPROTO_SCTP SCTP_PR_SUPPORTED, ID, AssocValue, [future set_pr_supported],
-        [value |view, v| supported(view, v, |e| e.partial_reliability)];
-    IPPROTO_SCTP SCTP_RECONFIG_SUPPORTED, ID, AssocValue,
-        [future |view, config, v| set_supported(view, v, &mut config.extensions.reconfiguration)],
-        [value |view, v| supported(view, v, |e| e.reconfiguration)];
-    IPPROTO_SCTP SCTP_ASCONF_SUPPORTED, ID, AssocValue,
-        [future |view, config, v| set_supported(view, v, &mut config.extensions.dynamic_addresses)],
-        [value |view, v| supported(view, v, |e| e.dynamic_addresses)];
-    IPPROTO_SCTP SCTP_AUTH_SUPPORTED, ID, AssocValue,
-        [future |view, config, v| set_supported(view, v, &mut config.extensions.authentication)],
-        [value |view, v| supported(view, v, |e| e.authentication)];
-    IPPROTO_SCTP SCTP_ECN_SUPPORTED, ID, AssocValue,
-        [future |view, config, v| set_supported(view, v, &mut config.extensions.ecn)],
-        [value |view, v| supported(view, v, |e| e.ecn)];
+    [IPPROTO_SCTP]
+    SCTP_PR_SUPPORTED, ID, AssocValue, [future set_pr_supported],
+        [number |view, a| extensions(view, a).partial_reliability.into()];
+    SCTP_RECONFIG_SUPPORTED, ID, AssocValue, [future |view, c, v| offer(view, v, &mut c.extensions.reconfiguration)],
+        [number |view, a| extensions(view, a).reconfiguration.into()];
+    SCTP_ASCONF_SUPPORTED, ID, AssocValue, [future |view, c, v| offer(view, v, &mut c.extensions.dynamic_addresses)],
+        [number |view, a| extensions(view, a).dynamic_addresses.into()];
+    SCTP_AUTH_SUPPORTED, ID, AssocValue, [future |view, c, v| offer(view, v, &mut c.extensions.authentication)],
+        [number |view, a| extensions(view, a).authentication.into()];
+    SCTP_ECN_SUPPORTED, ID, AssocValue, [future |view, c, v| offer(view, v, &mut c.extensions.ecn)],
+        [number |view, a| extensions(view, a).ecn.into()];
     // As Linux: longer values are allowed for interleaving alone.
-    IPPROTO_SCTP SCTP_INTERLEAVING_SUPPORTED, ID, AtLeast<AssocValue>, [future set_interleaving_supported],
-        [value |view, v| supported(view, v, |e| e.interleaving)];
-    IPPROTO_SCTP SCTP_AUTH_CHUNK, NONE, Raw, [future set_auth_chunk], [refused EOPNOTSUPP];
-    IPPROTO_SCTP SCTP_HMAC_IDENT, NONE, Raw, [future set_hmac_ident], [bytes hmac_ident];
-    IPPROTO_SCTP SCTP_AUTH_KEY, NONE, Raw, [operation set_auth_key], [refused EOPNOTSUPP];
-    IPPROTO_SCTP SCTP_AUTH_ACTIVE_KEY, ID, AuthKeyId,
-        [operation |s, id, key| change_key(s, id, key, KeyChange::Activate)],
+    SCTP_INTERLEAVING_SUPPORTED, ID, AtLeast<AssocValue>, [future set_interleaving_supported],
+        [number |view, a| extensions(view, a).interleaving.into()];
+    SCTP_AUTH_CHUNK, NONE, Raw, [future set_auth_chunk], [refused EOPNOTSUPP];
+    SCTP_HMAC_IDENT, NONE, Raw, [future set_hmac_ident], [bytes hmac_ident];
+    SCTP_AUTH_KEY, NONE, Raw, [operation set_auth_key], [refused EOPNOTSUPP];
+    SCTP_AUTH_ACTIVE_KEY, ID, AuthKeyId, [operation |s, id, key| change_key(s, id, key, KeyChange::Activate)],
         [value active_key];
-    IPPROTO_SCTP SCTP_AUTH_DEACTIVATE_KEY, NONE, AuthKeyId,
-        [operation |s, id, key| change_key(s, id, key, KeyChange::Deactivate)],
+    SCTP_AUTH_DEACTIVATE_KEY, NONE, AuthKeyId, [operation |s, id, key| change_key(s, id, key, KeyChange::Deactivate)],
         [refused EOPNOTSUPP];
-    IPPROTO_SCTP SCTP_AUTH_DELETE_KEY, NONE, AuthKeyId,
-        [operation |s, id, key| change_key(s, id, key, KeyChange::Delete)],
+    SCTP_AUTH_DELETE_KEY, NONE, AuthKeyId, [operation |s, id, key| change_key(s, id, key, KeyChange::Delete)],
         [refused EOPNOTSUPP];
-    IPPROTO_SCTP SCTP_LOCAL_AUTH_CHUNKS, ID, _, [none], [bytes local_auth_chunks];
-    IPPROTO_SCTP SCTP_PEER_AUTH_CHUNKS, ID, _, [none], [bytes peer_auth_chunks];
+    SCTP_LOCAL_AUTH_CHUNKS, ID, _, [none], [bytes local_auth_chunks];
+    SCTP_PEER_AUTH_CHUNKS, ID, _, [none], [bytes peer_auth_chunks];
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,11 +50,7 @@ enum KeyChange {
 }
 
 /// Sets whether future associations offer an extension.
-fn set_supported(
-    view: &OptionView<'_>,
-    given: AssocValue,
-    extension: &mut bool,
-) -> Result<(), Errno> {
+fn offer(view: &OptionView<'_>, given: AssocValue, extension: &mut bool) -> Result<(), Errno> {
     // As on Linux: an association may be named, and later ones are changed.
     if !view.socket.is_one_to_one() && given.assoc_id != SCTP_FUTURE_ASSOC {
         view.association(given.assoc_id)?;
@@ -74,7 +65,7 @@ fn set_pr_supported(
     given: AssocValue,
 ) -> Result<(), Errno> {
     let extensions = &mut config.extensions;
-    set_supported(view, given, &mut extensions.partial_reliability)?;
+    offer(view, given, &mut extensions.partial_reliability)?;
     extensions.interleaved_partial_reliability = extensions.partial_reliability;
     Ok(())
 }
@@ -84,22 +75,17 @@ fn set_interleaving_supported(
     config: &mut AssociationConfig,
     given: AssocValue,
 ) -> Result<(), Errno> {
-    set_supported(view, given, &mut config.extensions.interleaving)?;
+    offer(view, given, &mut config.extensions.interleaving)?;
     // As Linux: interleaving needs SCTP_FRAGMENT_INTERLEAVE.
     let is_allowed = view.socket.options.fragment_interleave;
     is_allowed.then_some(()).ok_or(Errno::EPERM)
 }
 
-fn supported(
-    view: &OptionView<'_>,
-    value: &mut AssocValue,
-    has: impl FnOnce(Extensions) -> bool,
-) -> Result<(), Errno> {
-    let association = view.source(value.assoc_id)?;
+/// Returns the extensions of an association, or those that future ones offer.
+fn extensions(view: &OptionView<'_>, association: Option<AssociationRef<'_>>) -> Extensions {
     let stats = association.and_then(|association| association.stats());
     let offered = view.socket.options.config.extensions;
-    value.value = has(stats.map_or(offered, |stats| stats.extensions)).into();
-    Ok(())
+    stats.map_or(offered, |stats| stats.extensions)
 }
 
 /// Refuses the options of authentication without `SCTP_AUTH_SUPPORTED`, as Linux.
@@ -162,7 +148,7 @@ fn hmac_ident(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
 
 /// `SCTP_AUTH_KEY` (RFC 6458, section 8.3.3). A key length of 0 means the rest of the option, which
 /// must not be empty.
-fn set_auth_key(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+fn set_auth_key(host: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
     let header = AuthKey::read(value)?;
     let rest = &value[AuthKey::SIZE..];
     if rest.is_empty() {
@@ -176,33 +162,31 @@ fn set_auth_key(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(),
         id: SharedKeyId(header.key_number),
         secret: Bytes::copy_from_slice(secret.ok_or(Errno::EINVAL)?),
     };
-    let scope = scope(sockets, id, ScopeRule::Any, header.assoc_id)?;
-    perform(sockets, &scope, |a| {
+    let scope = scope(host, id, ScopeRule::Any, header.assoc_id)?;
+    perform(host, &scope, |a| {
         let added = a.core.add_key(a.now, a.core_id, key.clone());
         added.map_err(key_error)
     })?;
-    if !scope.future {
-        return Ok(());
-    }
-    let mut config = sockets.table.open(id)?.options.config.clone();
-    check_authentication(&config)?;
-    let keys = &mut config.security.authentication.keys;
-    keys.retain(|other| other.id != key.id);
-    keys.push(key);
-    set_future(sockets, id, &ParameterChanges::new(), &config)
+    change_future(host, id, &scope, |config| {
+        check_authentication(config)?;
+        let keys = &mut config.security.authentication.keys;
+        keys.retain(|other| other.id != key.id);
+        keys.push(key);
+        Ok(())
+    })
 }
 
 /// `SCTP_AUTH_ACTIVE_KEY`, `SCTP_AUTH_DEACTIVATE_KEY` and `SCTP_AUTH_DELETE_KEY` (RFC 6458, sections
 /// 8.1.18, 8.3.4 and 8.3.5)
 fn change_key(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     given: AuthKeyId,
     change: KeyChange,
 ) -> Result<(), Errno> {
     let key = SharedKeyId(given.key_number);
-    let scope = scope(sockets, id, ScopeRule::Any, given.assoc_id)?;
-    perform(sockets, &scope, |a| {
+    let scope = scope(host, id, ScopeRule::Any, given.assoc_id)?;
+    perform(host, &scope, |a| {
         let changed = match change {
             KeyChange::Activate => a.core.activate_key(a.now, a.core_id, key),
             KeyChange::Deactivate => a.core.deactivate_key(a.now, a.core_id, key),
@@ -214,24 +198,22 @@ fn change_key(
         }
         Ok(())
     })?;
-    if !scope.future {
-        return Ok(());
-    }
-    let mut config = sockets.table.open(id)?.options.config.clone();
-    check_authentication(&config)?;
-    let authentication = &mut config.security.authentication;
-    let is_null = key.0 == 0 && authentication.null_key;
-    let exists = authentication.keys.iter().any(|other| other.id == key);
-    let is_active = authentication.active == key;
-    match change {
-        KeyChange::Activate if exists || is_null => authentication.active = key,
-        KeyChange::Delete | KeyChange::Deactivate if exists && !is_active => {
-            authentication.keys.retain(|other| other.id != key);
+    change_future(host, id, &scope, |config| {
+        check_authentication(config)?;
+        let authentication = &mut config.security.authentication;
+        let is_null = key.0 == 0 && authentication.null_key;
+        let exists = authentication.keys.iter().any(|other| other.id == key);
+        let is_active = authentication.active == key;
+        match change {
+            KeyChange::Activate if exists || is_null => authentication.active = key,
+            KeyChange::Delete | KeyChange::Deactivate if exists && !is_active => {
+                authentication.keys.retain(|other| other.id != key);
+            }
+            KeyChange::Delete if is_null && !is_active => authentication.null_key = false,
+            _ => return Err(Errno::EINVAL),
         }
-        KeyChange::Delete if is_null && !is_active => authentication.null_key = false,
-        _ => return Err(Errno::EINVAL),
-    }
-    set_future(sockets, id, &ParameterChanges::new(), &config)
+        Ok(())
+    })
 }
 
 fn active_key(view: &OptionView<'_>, key: &mut AuthKeyId) -> Result<(), Errno> {

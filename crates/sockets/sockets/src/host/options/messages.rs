@@ -14,25 +14,25 @@ use crate::settings::SendDefaults;
 const SENDER_DRY_BYTE: usize = (SCTP_SENDER_DRY_EVENT - SCTP_SN_TYPE_BASE) as usize;
 
 options! {
-    IPPROTO_SCTP SCTP_EVENTS, NONE, Raw, [operation set_events], [bytes events];
-    IPPROTO_SCTP SCTP_EVENT, fields(0..6), EventOption, [operation set_event], [value event];
-    IPPROTO_SCTP SCTP_RECVRCVINFO, NONE, bool, [options |o, on| o.recv_rcvinfo = on], [int |s| s.options.recv_rcvinfo];
-    IPPROTO_SCTP SCTP_RECVNXTINFO, NONE, bool, [options |o, on| o.recv_nxtinfo = on], [int |s| s.options.recv_nxtinfo];
-    IPPROTO_SCTP SCTP_CONTEXT, ID, AssocValue, [operation set_context], [value context];
-    IPPROTO_SCTP SCTP_DEFAULT_SEND_PARAM, fields(28..32), SndRcvInfo, [operation set_default_send_param],
-        [value default_send_param];
-    IPPROTO_SCTP SCTP_DEFAULT_SNDINFO, fields(12..16), SndInfo, [operation set_default_sndinfo],
-        [value default_sndinfo];
-    IPPROTO_SCTP SCTP_DEFAULT_PRINFO, ID, DefaultPrInfo, [operation set_default_prinfo], [value default_prinfo];
+    [IPPROTO_SCTP]
+    SCTP_EVENTS, NONE, Raw, [operation set_events], [bytes events];
+    SCTP_EVENT, fields(0..6), EventOption, [operation set_event], [value event];
+    SCTP_RECVRCVINFO, NONE, bool, [options |o, on| o.recv_rcvinfo = on], [int |s| s.options.recv_rcvinfo];
+    SCTP_RECVNXTINFO, NONE, bool, [options |o, on| o.recv_nxtinfo = on], [int |s| s.options.recv_nxtinfo];
+    SCTP_CONTEXT, ID, AssocValue, [operation set_context],
+        [number |view, a| a.map_or(view.socket.options.context, |a| a.own.context)];
+    SCTP_DEFAULT_SEND_PARAM, fields(28..32), SndRcvInfo, [operation set_default_send_param], [value default_send_param];
+    SCTP_DEFAULT_SNDINFO, fields(12..16), SndInfo, [operation set_default_sndinfo], [value default_sndinfo];
+    SCTP_DEFAULT_PRINFO, ID, DefaultPrInfo, [operation set_default_prinfo], [value default_prinfo];
 }
 
 /// `SCTP_EVENTS` (section 6.2.1), of up to 14 bytes: types behind the last byte stay as they are. It
 /// applies to existing associations, too.
-fn set_events(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+fn set_events(host: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
     if value.len() > KINDS {
         return Err(Errno::EINVAL);
     }
-    let socket = sockets.table.open_mut(id)?;
+    let socket = host.table.open_mut(id)?;
     let events = &mut socket.options.events;
     for (kind, on) in value.iter().enumerate() {
         set_bit(events, 1 << kind, *on != 0);
@@ -40,7 +40,7 @@ fn set_events(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), E
     let events = *events;
     let dry = SENDER_DRY_BYTE < value.len() && value[SENDER_DRY_BYTE] != 0;
     for association in socket.associations.clone() {
-        subscribe(sockets, association, events, dry);
+        subscribe(host, association, events, dry);
     }
     Ok(())
 }
@@ -55,22 +55,22 @@ fn events(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
 }
 
 /// `SCTP_EVENT` (section 6.2.2)
-fn set_event(sockets: &mut Sockets, id: SocketId, event: EventOption) -> Result<(), Errno> {
+fn set_event(host: &mut Sockets, id: SocketId, event: EventOption) -> Result<(), Errno> {
     let bit = subscription(event.kind).ok_or(Errno::EINVAL)?;
-    let scope = scope(sockets, id, ScopeRule::Any, event.assoc_id)?;
+    let scope = scope(host, id, ScopeRule::Any, event.assoc_id)?;
     let on = event.on != 0;
-    let socket = sockets.table.open_mut(id)?;
+    let socket = host.table.open_mut(id)?;
     // Ancillary data is a matter of the socket.
     let of_socket = i32::from(event.kind) == SCTP_DATA_IO_EVENT && socket.is_single();
     if scope.future || of_socket {
         set_bit(&mut socket.options.events, bit, on);
     }
     for association in scope.associations {
-        let known = sockets.associations.get(association);
+        let known = host.associations.get(association);
         let mut events = known.map_or(0, |a| a.events);
         set_bit(&mut events, bit, on);
         let dry = on && i32::from(event.kind) == SCTP_SENDER_DRY_EVENT;
-        subscribe(sockets, association, events, dry);
+        subscribe(host, association, events, dry);
     }
     Ok(())
 }
@@ -86,24 +86,24 @@ fn event(view: &OptionView<'_>, event: &mut EventOption) -> Result<(), Errno> {
 /// Sets the subscriptions of an association. With `dry`, a subscription to `SCTP_SENDER_DRY_EVENT`, it
 /// is notified at once if nothing is outstanding (section 6.1.9), as Linux has it also if it was
 /// subscribed before.
-fn subscribe(sockets: &mut Sockets, id: AssocId, events: u16, dry: bool) {
-    let Some(association) = sockets.associations.get_mut(id) else {
+fn subscribe(host: &mut Sockets, id: AssocId, events: u16, dry: bool) {
+    let Some(association) = host.associations.get_mut(id) else {
         return;
     };
     association.events = events;
-    let association = sockets.lookup().get(id).filter(|_| dry);
+    let association = host.lookup().get(id).filter(|_| dry);
     let association = association.filter(|association| association.own.is_established());
     let stats = association.and_then(|association| association.stats());
     if stats.is_some_and(|stats| stats.send_buffer_bytes == 0) {
-        notify(sockets, id, sender_dry(id));
+        notify(host, id, sender_dry(id));
     }
 }
 
 /// `SCTP_CONTEXT` (section 8.1.25)
-fn set_context(sockets: &mut Sockets, id: SocketId, given: AssocValue) -> Result<(), Errno> {
+fn set_context(host: &mut Sockets, id: SocketId, given: AssocValue) -> Result<(), Errno> {
     let AssocValue { assoc_id, value } = given;
     change_own(
-        sockets,
+        host,
         id,
         assoc_id,
         |a| a.context = value,
@@ -111,20 +111,14 @@ fn set_context(sockets: &mut Sockets, id: SocketId, given: AssocValue) -> Result
     )
 }
 
-fn context(view: &OptionView<'_>, value: &mut AssocValue) -> Result<(), Errno> {
-    let association = view.source(value.assoc_id)?;
-    value.value = association.map_or(view.socket.options.context, |a| a.own.context);
-    Ok(())
-}
-
 fn change_defaults(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     assoc_id: i32,
     change: impl Fn(&mut SendDefaults),
 ) -> Result<(), Errno> {
     change_own(
-        sockets,
+        host,
         id,
         assoc_id,
         |a| change(&mut a.send),
@@ -138,13 +132,9 @@ fn defaults(view: &OptionView<'_>, assoc_id: i32) -> Result<SendDefaults, Errno>
 }
 
 /// `SCTP_DEFAULT_SEND_PARAM` (section 8.1.13)
-fn set_default_send_param(
-    sockets: &mut Sockets,
-    id: SocketId,
-    info: SndRcvInfo,
-) -> Result<(), Errno> {
+fn set_default_send_param(host: &mut Sockets, id: SocketId, info: SndRcvInfo) -> Result<(), Errno> {
     check_default_flags(info.flags)?;
-    change_defaults(sockets, id, info.assoc_id, |defaults| {
+    change_defaults(host, id, info.assoc_id, |defaults| {
         defaults.stream = info.stream;
         defaults.flags = info.flags;
         defaults.ppid = info.ppid;
@@ -168,9 +158,9 @@ fn default_send_param(view: &OptionView<'_>, info: &mut SndRcvInfo) -> Result<()
 }
 
 /// `SCTP_DEFAULT_SNDINFO` (section 8.1.31)
-fn set_default_sndinfo(sockets: &mut Sockets, id: SocketId, info: SndInfo) -> Result<(), Errno> {
+fn set_default_sndinfo(host: &mut Sockets, id: SocketId, info: SndInfo) -> Result<(), Errno> {
     check_default_flags(info.flags)?;
-    change_defaults(sockets, id, info.assoc_id, |defaults| {
+    change_defaults(host, id, info.assoc_id, |defaults| {
         defaults.stream = info.sid;
         defaults.flags = info.flags;
         defaults.ppid = info.ppid;
@@ -191,16 +181,12 @@ fn default_sndinfo(view: &OptionView<'_>, info: &mut SndInfo) -> Result<(), Errn
 }
 
 /// `SCTP_DEFAULT_PRINFO` (section 8.1.32)
-fn set_default_prinfo(
-    sockets: &mut Sockets,
-    id: SocketId,
-    info: DefaultPrInfo,
-) -> Result<(), Errno> {
+fn set_default_prinfo(host: &mut Sockets, id: SocketId, info: DefaultPrInfo) -> Result<(), Errno> {
     if i32::from(info.policy) & !SCTP_PR_SCTP_MASK != 0 {
         return Err(Errno::EINVAL);
     }
     let value = if info.policy == 0 { 0 } else { info.value };
-    change_defaults(sockets, id, info.assoc_id, |defaults| {
+    change_defaults(host, id, info.assoc_id, |defaults| {
         (defaults.policy, defaults.value) = (info.policy, value);
     })
 }

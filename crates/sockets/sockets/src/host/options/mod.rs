@@ -110,52 +110,52 @@ impl Sockets {
 }
 
 fn set(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     option: &SocketOption,
     value: &[u8],
 ) -> Result<i32, Errno> {
     match option.set {
         Set::Refused(errno) => return Err(errno),
-        Set::Socket(set) => set(sockets.table.open_mut(id)?, value)?,
+        Set::Socket(set) => set(host.table.open_mut(id)?, value)?,
         Set::Reported(stored) => {
             let value = stored(i32::parse(value)?);
-            let reported = &mut sockets.table.open_mut(id)?.options.reported;
+            let reported = &mut host.table.open_mut(id)?.options.reported;
             reported.insert(option.key(), value);
         }
         Set::Future(set) => {
-            let view = OptionView::new(sockets, id)?;
+            let view = OptionView::new(host, id)?;
             let mut config = view.socket.options.config.clone();
             set(&view, &mut config, value)?;
-            set_future(sockets, id, &ParameterChanges::new(), &config)?;
+            set_future(host, id, &ParameterChanges::new(), &config)?;
         }
         Set::Changes(rule, changes) => {
-            let view = OptionView::new(sockets, id)?;
+            let view = OptionView::new(host, id)?;
             let (association, changes) = changes(&view, value)?;
             let scope = view.scope(rule, association)?;
-            change_parameters(sockets, id, &scope, &changes)?;
+            change_parameters(host, id, &scope, &changes)?;
         }
-        Set::Operation(operation) => operation(sockets, id, value)?,
-        Set::SetUp(set_up) => return set_up(sockets, id, value).map(AssocId::number),
+        Set::Operation(operation) => operation(host, id, value)?,
+        Set::SetUp(set_up) => return set_up(host, id, value).map(AssocId::number),
     }
     Ok(0)
 }
 
 fn get(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     option: &SocketOption,
     buffer: &[u8],
 ) -> Result<Vec<u8>, Errno> {
     match option.get {
         Get::Refused(errno) => Err(errno),
-        Get::Value(get) => get(&OptionView::new(sockets, id)?, buffer),
+        Get::Value(get) => get(&OptionView::new(host, id)?, buffer),
         Get::Reported(default) => {
-            let reported = &sockets.table.open(id)?.options.reported;
+            let reported = &host.table.open(id)?.options.reported;
             let value = reported.get(&option.key()).copied();
             Ok(cut(buffer, value.unwrap_or(default) as i32))
         }
-        Get::Operation(operation) => operation(sockets, id, buffer),
+        Get::Operation(operation) => operation(host, id, buffer),
     }
 }
 

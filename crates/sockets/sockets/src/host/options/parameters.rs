@@ -8,6 +8,7 @@ use super::scope::{OptionView, ScopeRule, change_with, set_future};
 use super::table::{self, Exactly4, Get, IntOrValue, Raw, Set, SetValue, options};
 use crate::errno::Errno;
 use crate::host::Sockets;
+use crate::host::associations::AssociationRef;
 use crate::ids::SocketId;
 use crate::linux::*;
 use crate::table::Socket;
@@ -18,27 +19,27 @@ const NO_BURST_LIMIT: u32 = u16::MAX as u32;
 const MAX_AUTOCLOSE: u32 = i32::MAX as u32 / 1000;
 
 options! {
-    IPPROTO_SCTP SCTP_INITMSG, NONE, InitMsg, [future set_initmsg], [value initmsg];
-    IPPROTO_SCTP SCTP_RTOINFO, ID, RtoInfo, [changes(One) rtoinfo_changes], [value rtoinfo];
-    IPPROTO_SCTP SCTP_ASSOCINFO, ID, AssocParams, [operation set_associnfo], [value associnfo];
-    IPPROTO_SCTP SCTP_NODELAY, NONE, bool, [changes(Everything) |_, on| Ok((0, ParameterChanges::new().nagle(!on)))],
+    [IPPROTO_SCTP]
+    SCTP_INITMSG, NONE, InitMsg, [future set_initmsg], [value initmsg];
+    SCTP_RTOINFO, ID, RtoInfo, [changes(One) rtoinfo_changes], [value rtoinfo];
+    SCTP_ASSOCINFO, ID, AssocParams, [operation set_associnfo], [value associnfo];
+    SCTP_NODELAY, NONE, bool, [changes(Everything) |_, on| Ok((0, ParameterChanges::new().nagle(!on)))],
         [int |s| !s.options.config.transmission.nagle];
-    IPPROTO_SCTP SCTP_MAXSEG, ID, IntOrValue, [changes(One) maxseg_changes], [value maxseg];
-    IPPROTO_SCTP SCTP_DISABLE_FRAGMENTS, NONE, bool,
-        [changes(Everything) |_, on| Ok((0, ParameterChanges::new().fragment(!on)))],
+    SCTP_MAXSEG, ID, IntOrValue, [changes(One) maxseg_changes],
+        [int_or_number |view, a| view.parameters(a).mtu.max_payload.unwrap_or(0) as u32];
+    SCTP_DISABLE_FRAGMENTS, NONE, bool, [changes(Everything) |_, on| Ok((0, ParameterChanges::new().fragment(!on)))],
         [int |s| !s.options.config.mtu.fragment];
-    IPPROTO_SCTP SCTP_DELAYED_SACK, ID, Raw, [changes(Any) delayed_sack_changes], [bytes delayed_sack];
-    IPPROTO_SCTP SCTP_MAX_BURST, ID, IntOrValue, [changes(Any) max_burst_changes], [value max_burst];
-    IPPROTO_SCTP SCTP_ADAPTATION_LAYER, NONE, Exactly4<i32>, [future set_adaptation_layer],
+    SCTP_DELAYED_SACK, ID, Raw, [changes(Any) delayed_sack_changes], [bytes delayed_sack];
+    SCTP_MAX_BURST, ID, IntOrValue, [changes(Any) max_burst_changes], [int_or_number max_burst];
+    SCTP_ADAPTATION_LAYER, NONE, Exactly4<i32>, [future set_adaptation_layer],
         [int |s| s.options.config.adaptation_layer.unwrap_or(0) as i32];
-    IPPROTO_SCTP SCTP_AUTOCLOSE, NONE, Raw, [socket set_autoclose], [bytes autoclose];
-    IPPROTO_SCTP SCTP_FRAGMENT_INTERLEAVE, NONE, Exactly4<bool>, [operation set_fragment_interleave],
+    SCTP_AUTOCLOSE, NONE, Raw, [socket set_autoclose], [bytes autoclose];
+    SCTP_FRAGMENT_INTERLEAVE, NONE, Exactly4<bool>, [operation set_fragment_interleave],
         [int |s| s.options.fragment_interleave];
-    IPPROTO_SCTP SCTP_PARTIAL_DELIVERY_POINT, NONE, Exactly4<i32>, [socket set_partial_delivery_point],
+    SCTP_PARTIAL_DELIVERY_POINT, NONE, Exactly4<i32>, [socket set_partial_delivery_point],
         [int |s| s.options.partial_delivery_point as i32];
-    IPPROTO_SCTP SCTP_I_WANT_MAPPED_V4_ADDR, NONE, bool, [options |o, on| o.mapped_v4 = on],
-        [int |s| s.options.mapped_v4];
-    IPPROTO_SCTP SCTP_REUSE_PORT, NONE, Raw, [socket set_reuse_port], [int |s| s.options.sctp_reuse_port];
+    SCTP_I_WANT_MAPPED_V4_ADDR, NONE, bool, [options |o, on| o.mapped_v4 = on], [int |s| s.options.mapped_v4];
+    SCTP_REUSE_PORT, NONE, Raw, [socket set_reuse_port], [int |s| s.options.sctp_reuse_port];
 }
 
 /// Applies the values of `SCTP_INITMSG` that are not 0.
@@ -110,8 +111,8 @@ fn rtoinfo(view: &OptionView<'_>, info: &mut RtoInfo) -> Result<(), Errno> {
 
 /// `SCTP_ASSOCINFO` (section 8.1.2). Values of 0 stay as they are. The cookie life
 /// of an existing association has no effect, and is reported.
-fn set_associnfo(sockets: &mut Sockets, id: SocketId, info: AssocParams) -> Result<(), Errno> {
-    let view = OptionView::new(sockets, id)?;
+fn set_associnfo(host: &mut Sockets, id: SocketId, info: AssocParams) -> Result<(), Errno> {
+    let view = OptionView::new(host, id)?;
     let scope = view.scope(ScopeRule::One, info.assoc_id)?;
     for association in &scope.associations {
         // As Linux: not more than all paths have together, if there are several.
@@ -129,7 +130,7 @@ fn set_associnfo(sockets: &mut Sockets, id: SocketId, info: AssocParams) -> Resu
         }
     }
     for association in &scope.associations {
-        if let Some(association) = sockets.associations.get_mut(*association)
+        if let Some(association) = host.associations.get_mut(*association)
             && info.cookie_life > 0
         {
             association.cookie_life = info.cookie_life;
@@ -139,7 +140,7 @@ fn set_associnfo(sockets: &mut Sockets, id: SocketId, info: AssocParams) -> Resu
     if info.max_retrans > 0 {
         changes.association_max_retrans = Some(info.max_retrans.into());
     }
-    change_with(sockets, id, &scope, &changes, |config| {
+    change_with(host, id, &scope, &changes, |config| {
         if let Some(life) = duration(info.cookie_life) {
             config.timers.valid_cookie_life = life;
         }
@@ -169,15 +170,6 @@ fn maxseg_changes(_: &OptionView<'_>, given: AssocValue) -> Result<(i32, Paramet
     }
     let size = (given.value > 0).then_some(given.value as usize);
     Ok((given.assoc_id, ParameterChanges::new().max_payload(size)))
-}
-
-fn maxseg(view: &OptionView<'_>, value: &mut AssocValue) -> Result<(), Errno> {
-    let size = view
-        .parameters(view.source(value.assoc_id)?)
-        .mtu
-        .max_payload;
-    value.value = size.unwrap_or(0) as u32;
-    Ok(())
 }
 
 /// `SCTP_DELAYED_SACK` (section 8.1.19); with the struct of a value, the delay alone. Values of 0 stay
@@ -240,13 +232,11 @@ fn max_burst_changes(
     Ok((given.assoc_id, ParameterChanges::new().max_burst(packets)))
 }
 
-fn max_burst(view: &OptionView<'_>, value: &mut AssocValue) -> Result<(), Errno> {
-    let association = view.source(value.assoc_id)?;
-    value.value = match view.parameters(association).transmission.max_burst {
+fn max_burst<'a>(view: &OptionView<'a>, association: Option<AssociationRef<'a>>) -> u32 {
+    match view.parameters(association).transmission.max_burst {
         NO_BURST_LIMIT => 0,
         packets => packets,
-    };
-    Ok(())
+    }
 }
 
 /// `SCTP_ADAPTATION_LAYER` (section 8.1.10)
@@ -278,15 +268,15 @@ fn autoclose(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
 }
 
 /// `SCTP_FRAGMENT_INTERLEAVE` (section 8.1.20), a boolean in Linux. Off ends interleaving, too.
-fn set_fragment_interleave(sockets: &mut Sockets, id: SocketId, on: bool) -> Result<(), Errno> {
-    let options = &mut sockets.table.open_mut(id)?.options;
+fn set_fragment_interleave(host: &mut Sockets, id: SocketId, on: bool) -> Result<(), Errno> {
+    let options = &mut host.table.open_mut(id)?.options;
     options.fragment_interleave = on;
     if on {
         return Ok(());
     }
     let mut config = options.config.clone();
     config.extensions.interleaving = false;
-    set_future(sockets, id, &ParameterChanges::new(), &config)
+    set_future(host, id, &ParameterChanges::new(), &config)
 }
 
 /// `SCTP_PARTIAL_DELIVERY_POINT` (section 8.1.21), at most half of the receive buffer as in Linux.

@@ -9,13 +9,14 @@ use carrick_proto::{
 };
 
 use super::parameters::{duration, narrow};
-use super::scope::{OptionScope, OptionView, ScopeRule, change_with, perform, scope, set_future};
+use super::scope::{
+    OptionScope, OptionView, ScopeRule, change_future, change_with, perform, scope,
+};
 use super::table::{self, AtLeast, Get, Raw, Set, SetValue, options};
 use crate::errno::Errno;
-use crate::host::Sockets;
 use crate::host::associations::{AssociationMut, association_mut, with_association};
 use crate::host::events::{notify_path, refresh_peer};
-use crate::host::settle_association;
+use crate::host::{Sockets, settle_association};
 use crate::ids::SocketId;
 use crate::linux::*;
 use crate::settings::SCTP_PF_EXPOSE_ENABLE;
@@ -24,21 +25,20 @@ use crate::settings::SCTP_PF_EXPOSE_ENABLE;
 const MIN_PROBE_INTERVAL: u32 = 5000;
 
 options! {
-    IPPROTO_SCTP SCTP_PEER_ADDR_PARAMS, id_and_address(4), Raw, [operation set_peer_addr_params],
-        [bytes peer_addr_params];
-    IPPROTO_SCTP SCTP_PEER_ADDR_THLDS, id_and_address(8), AtLeast<PaddrThldsV2>,
+    [IPPROTO_SCTP]
+    SCTP_PEER_ADDR_PARAMS, id_and_address(4), Raw, [operation set_peer_addr_params], [bytes peer_addr_params];
+    SCTP_PEER_ADDR_THLDS, id_and_address(8), AtLeast<PaddrThldsV2>,
         [operation |s, id, given| set_thresholds(s, id, given, false)],
         [value |view, asked| thresholds(view, asked, false)];
-    IPPROTO_SCTP SCTP_PEER_ADDR_THLDS_V2, id_and_address(8), AtLeast<PaddrThldsV2>,
+    SCTP_PEER_ADDR_THLDS_V2, id_and_address(8), AtLeast<PaddrThldsV2>,
         [operation |s, id, given| set_thresholds(s, id, given, true)],
         [value |view, asked| thresholds(view, asked, true)];
-    IPPROTO_SCTP SCTP_EXPOSE_POTENTIALLY_FAILED_STATE, ID, AssocValue, [operation set_expose_pf], [value expose_pf];
-    IPPROTO_SCTP SCTP_PRIMARY_ADDR, ID, Prim, [operation set_primary_addr], [bytes primary_addr];
-    IPPROTO_SCTP SCTP_SET_PEER_PRIMARY_ADDR, NONE, SetPeerPrim, [operation set_peer_primary_addr], [none];
-    IPPROTO_SCTP SCTP_REMOTE_UDP_ENCAPS_PORT, id_and_address(8), UdpEncaps, [operation set_encapsulation],
-        [value encapsulation];
-    IPPROTO_SCTP SCTP_PLPMTUD_PROBE_INTERVAL, id_and_address(8), ProbeInterval, [future set_probe_interval],
-        [value probe_interval];
+    SCTP_EXPOSE_POTENTIALLY_FAILED_STATE, ID, AssocValue, [operation set_expose_pf],
+        [number |view, a| a.map_or(view.socket.options.exposed_pf, |a| a.own.exposed_pf)];
+    SCTP_PRIMARY_ADDR, ID, Prim, [operation set_primary_addr], [bytes primary_addr];
+    SCTP_SET_PEER_PRIMARY_ADDR, NONE, SetPeerPrim, [operation set_peer_primary_addr], [none];
+    SCTP_REMOTE_UDP_ENCAPS_PORT, id_and_address(8), UdpEncaps, [operation set_encapsulation], [value encapsulation];
+    SCTP_PLPMTUD_PROBE_INTERVAL, id_and_address(8), ProbeInterval, [future set_probe_interval], [value probe_interval];
 }
 
 fn operation(error: OperationError) -> Errno {
@@ -144,9 +144,9 @@ impl PaddrParams {
 }
 
 /// `SCTP_PEER_ADDR_PARAMS` (RFC 6458, section 8.1.12)
-fn set_peer_addr_params(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+fn set_peer_addr_params(host: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
     let params = read_peer_addr_params(value)?;
-    let view = OptionView::new(sockets, id)?;
+    let view = OptionView::new(host, id)?;
     check_identifier(&view, params.assoc_id)?;
     let (scope, path) = view.path_scope(params.assoc_id, params.address)?;
     if params.has(SPP_HB_DEMAND) && scope.associations.is_empty() {
@@ -157,13 +157,13 @@ fn set_peer_addr_params(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Re
         check_common(&view, &scope, &changes)?;
     }
     let path = path.map(|path| path.id);
-    perform(sockets, &scope, |a| set_path_params(a, path, &params))?;
+    perform(host, &scope, |a| set_path_params(a, path, &params))?;
     if scope.future {
-        let options = &mut sockets.table.open_mut(id)?.options;
+        let options = &mut host.table.open_mut(id)?.options;
         params.report(&mut options.discovers_mtu);
         options.dscp = params.dscp().or(options.dscp);
     }
-    change_with(sockets, id, &scope, &changes, |config| params.apply(config))
+    change_with(host, id, &scope, &changes, |config| params.apply(config))
 }
 
 /// Refuses values of one path that the core has for an association alone, if it has several paths.
@@ -297,7 +297,7 @@ fn peer_addr_params(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Err
 /// `SCTP_PEER_ADDR_THLDS` and `SCTP_PEER_ADDR_THLDS_V2` (RFC 7829, section 7.2). Both structs have the same size; the
 /// fields of the second one are a superset.
 fn set_thresholds(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     given: PaddrThldsV2,
     is_v2: bool,
@@ -305,7 +305,7 @@ fn set_thresholds(
     if is_v2 && given.pf_threshold > given.switchover_threshold {
         return Err(Errno::EINVAL);
     }
-    let view = OptionView::new(sockets, id)?;
+    let view = OptionView::new(host, id)?;
     let found = view.path_scope(given.assoc_id, given.address);
     let (scope, path) = found.map_err(|error| unknown_path(error, given.address))?;
     let changed = |old: PathThresholds| PathThresholds {
@@ -321,21 +321,19 @@ fn set_thresholds(
         },
     };
     let path = path.map(|path| path.id);
-    perform(sockets, &scope, |a| {
+    perform(host, &scope, |a| {
         let old = a.core.path_thresholds(a.core_id, path);
         let new = changed(old.ok_or(Errno::EINVAL)?);
         let set = a.core.set_path_thresholds(a.now, a.core_id, path, new);
         set.map_err(operation)
     })?;
-    if !scope.future {
-        return Ok(());
-    }
-    let mut config = sockets.table.open(id)?.options.config.clone();
-    let new = changed(thresholds_of(&config));
-    config.paths.path_max_retrans = new.path_max_retrans;
-    config.paths.potentially_failed_max_retrans = new.potentially_failed_max_retrans;
-    config.paths.primary_switchover_max_retrans = new.primary_switchover_max_retrans;
-    set_future(sockets, id, &ParameterChanges::new(), &config)
+    change_future(host, id, &scope, |config| {
+        let new = changed(thresholds_of(config));
+        config.paths.path_max_retrans = new.path_max_retrans;
+        config.paths.potentially_failed_max_retrans = new.potentially_failed_max_retrans;
+        config.paths.primary_switchover_max_retrans = new.primary_switchover_max_retrans;
+        Ok(())
+    })
 }
 
 fn thresholds(view: &OptionView<'_>, asked: &mut PaddrThldsV2, is_v2: bool) -> Result<(), Errno> {
@@ -356,50 +354,43 @@ fn thresholds(view: &OptionView<'_>, asked: &mut PaddrThldsV2, is_v2: bool) -> R
 }
 
 /// `SCTP_EXPOSE_POTENTIALLY_FAILED_STATE` (RFC 7829, section 7.3): 0 and 1 hide the state, 2 exposes it.
-fn set_expose_pf(sockets: &mut Sockets, id: SocketId, given: AssocValue) -> Result<(), Errno> {
+fn set_expose_pf(host: &mut Sockets, id: SocketId, given: AssocValue) -> Result<(), Errno> {
     if given.value > 2 {
         return Err(Errno::EINVAL);
     }
     let expose = given.value == SCTP_PF_EXPOSE_ENABLE;
-    let scope = scope(sockets, id, ScopeRule::Any, given.assoc_id)?;
-    for id in scope.associations {
-        let a = association_mut(sockets, id).ok_or(Errno::EINVAL)?;
+    let scope = scope(host, id, ScopeRule::Any, given.assoc_id)?;
+    for id in &scope.associations {
+        let a = association_mut(host, *id).ok_or(Errno::EINVAL)?;
         let core = a.core;
         let set = core.set_expose_potentially_failed(a.now, a.core_id, expose);
         set.map_err(operation)?;
         a.own.exposed_pf = given.value;
     }
-    if !scope.future {
-        return Ok(());
+    if scope.future {
+        host.table.open_mut(id)?.options.exposed_pf = given.value;
     }
-    let options = &mut sockets.table.open_mut(id)?.options;
-    options.exposed_pf = given.value;
-    let mut config = options.config.clone();
-    config.paths.expose_potentially_failed = expose;
-    set_future(sockets, id, &ParameterChanges::new(), &config)
-}
-
-fn expose_pf(view: &OptionView<'_>, value: &mut AssocValue) -> Result<(), Errno> {
-    let association = view.source(value.assoc_id)?;
-    value.value = association.map_or(view.socket.options.exposed_pf, |a| a.own.exposed_pf);
-    Ok(())
+    change_future(host, id, &scope, |config| {
+        config.paths.expose_potentially_failed = expose;
+        Ok(())
+    })
 }
 
 /// `SCTP_PRIMARY_ADDR` (RFC 6458, section 8.1.9)
-fn set_primary_addr(sockets: &mut Sockets, id: SocketId, prim: Prim) -> Result<(), Errno> {
-    let view = OptionView::new(sockets, id)?;
+fn set_primary_addr(host: &mut Sockets, id: SocketId, prim: Prim) -> Result<(), Errno> {
+    let view = OptionView::new(host, id)?;
     let (association, path) = view.required(prim.assoc_id, prim.address)?;
     let path = path.ok_or(Errno::EINVAL)?.id;
     let before = association.stats().and_then(|stats| stats.current);
     let id = association.id;
-    let a = association_mut(sockets, id).ok_or(Errno::EINVAL)?;
+    let a = association_mut(host, id).ok_or(Errno::EINVAL)?;
     let set = a.core.set_primary(a.now, a.core_id, path);
     set.map_err(operation)?;
-    refresh_peer(sockets, id);
+    refresh_peer(host, id);
     if before != Some(path) {
-        notify_path(sockets, id, path, SCTP_ADDR_MADE_PRIM);
+        notify_path(host, id, path, SCTP_ADDR_MADE_PRIM);
     }
-    settle_association(sockets, id);
+    settle_association(host, id);
     Ok(())
 }
 
@@ -417,19 +408,13 @@ fn primary_addr(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> 
 }
 
 /// `SCTP_SET_PEER_PRIMARY_ADDR` (RFC 6458, section 8.3.1)
-fn set_peer_primary_addr(
-    sockets: &mut Sockets,
-    id: SocketId,
-    prim: SetPeerPrim,
-) -> Result<(), Errno> {
-    let view = OptionView::new(sockets, id)?;
+fn set_peer_primary_addr(host: &mut Sockets, id: SocketId, prim: SetPeerPrim) -> Result<(), Errno> {
+    let view = OptionView::new(host, id)?;
     let id = view.association(prim.assoc_id)?.id;
     let ip = view
         .socket
         .canonical(prim.address.0.ok_or(Errno::EINVAL)?)?;
-    let result = with_association(sockets, id, |a| {
-        a.core.set_peer_primary(a.now, a.core_id, ip)
-    });
+    let result = with_association(host, id, |a| a.core.set_peer_primary(a.now, a.core_id, ip));
     result.ok_or(Errno::EINVAL)?.map_err(|error| match error {
         OperationError::UnknownAddress => Errno::EADDRNOTAVAIL,
         OperationError::WrongState => Errno::EPERM,
@@ -439,8 +424,8 @@ fn set_peer_primary_addr(
 
 /// `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951, section 6.1). Port 0 means plain IP, or the default port of a host
 /// without it.
-fn set_encapsulation(sockets: &mut Sockets, id: SocketId, given: UdpEncaps) -> Result<(), Errno> {
-    let view = OptionView::new(sockets, id)?;
+fn set_encapsulation(host: &mut Sockets, id: SocketId, given: UdpEncaps) -> Result<(), Errno> {
+    let view = OptionView::new(host, id)?;
     let port = match u16::from_be(given.port) {
         0 if view.config.has_plain_ip => None,
         0 => view.config.encapsulation,
@@ -448,7 +433,7 @@ fn set_encapsulation(sockets: &mut Sockets, id: SocketId, given: UdpEncaps) -> R
     };
     let (scope, path) = view.path_scope(given.assoc_id, given.address)?;
     let only = path.map(|path| path.id);
-    perform(sockets, &scope, |a| {
+    perform(host, &scope, |a| {
         for path in selected_paths(a, only) {
             let set = a.core.set_encapsulation(a.now, a.core_id, path, port);
             set.map_err(operation)?;
@@ -456,7 +441,7 @@ fn set_encapsulation(sockets: &mut Sockets, id: SocketId, given: UdpEncaps) -> R
         Ok(())
     })?;
     if scope.future {
-        sockets.table.open_mut(id)?.options.encapsulation = port;
+        host.table.open_mut(id)?.options.encapsulation = port;
     }
     Ok(())
 }

@@ -7,12 +7,11 @@ use carrick_proto::{AssociationConfig, ConfigError, OperationError, ParameterCha
 use crate::associations::Association;
 use crate::config::Config;
 use crate::errno::Errno;
-use crate::host::Sockets;
 use crate::host::associations::{
     AssociationLookup, AssociationMut, AssociationRef, association_mut,
 };
 use crate::host::calls::listen::update_listening;
-use crate::host::settle_association;
+use crate::host::{Sockets, settle_association};
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
 use crate::ports::Ports;
@@ -48,12 +47,12 @@ pub(super) struct OptionView<'a> {
 }
 
 impl<'a> OptionView<'a> {
-    pub(super) fn new(sockets: &'a Sockets, id: SocketId) -> Result<Self, Errno> {
+    pub(super) fn new(host: &'a Sockets, id: SocketId) -> Result<Self, Errno> {
         Ok(Self {
-            socket: sockets.table.open(id)?,
-            config: &sockets.config,
-            associations: sockets.lookup(),
-            ports: &sockets.ports,
+            socket: host.table.open(id)?,
+            config: &host.config,
+            associations: host.lookup(),
+            ports: &host.ports,
         })
     }
 
@@ -167,70 +166,85 @@ impl<'a> OptionView<'a> {
 
 /// Returns the scope of an association identifier of a socket.
 pub(super) fn scope(
-    sockets: &Sockets,
+    host: &Sockets,
     id: SocketId,
     rule: ScopeRule,
     association: i32,
 ) -> Result<OptionScope, Errno> {
-    OptionView::new(sockets, id)?.scope(rule, association)
+    OptionView::new(host, id)?.scope(rule, association)
 }
 
 /// Changes parameters of the associations of a scope, future ones included.
 pub(super) fn change_parameters(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     scope: &OptionScope,
     changes: &ParameterChanges,
 ) -> Result<(), Errno> {
-    change_with(sockets, id, scope, changes, |_| {})
+    change_with(host, id, scope, changes, |_| {})
 }
 
 /// Changes parameters of the associations of a scope, and `others` of future associations alone.
 pub(super) fn change_with(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     scope: &OptionScope,
     changes: &ParameterChanges,
     others: impl FnOnce(&mut AssociationConfig),
 ) -> Result<(), Errno> {
-    perform(sockets, scope, |a| {
+    perform(host, scope, |a| {
         let changed = a.core.change_parameters(a.now, a.core_id, changes);
         changed.map_err(|_: OperationError| Errno::EINVAL)
     })?;
     if !scope.future {
         return Ok(());
     }
-    let mut config = sockets.table.open(id)?.options.config.clone();
+    let mut config = host.table.open(id)?.options.config.clone();
     others(&mut config);
-    set_future(sockets, id, changes, &config)
+    set_future(host, id, changes, &config)
+}
+
+/// Changes parameters that only future associations of a scope take from the socket, if it has those.
+pub(super) fn change_future(
+    host: &mut Sockets,
+    id: SocketId,
+    scope: &OptionScope,
+    change: impl FnOnce(&mut AssociationConfig) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    if !scope.future {
+        return Ok(());
+    }
+    let mut config = host.table.open(id)?.options.config.clone();
+    change(&mut config)?;
+    set_future(host, id, &ParameterChanges::new(), &config)
 }
 
 /// Sets the parameters of future associations, with changes.
 pub(super) fn set_future(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     changes: &ParameterChanges,
     config: &AssociationConfig,
 ) -> Result<(), Errno> {
     let changed = changes.applied(config);
-    let socket = sockets.table.open_mut(id)?;
+    let socket = host.table.open_mut(id)?;
     socket.options.config = changed.map_err(|_: ConfigError| Errno::EINVAL)?;
     if let Some(port) = socket.port {
-        update_listening(sockets, port);
+        update_listening(host, port);
     }
     Ok(())
 }
 
 /// Performs an operation on each existing association of a scope, up to the first that fails.
 pub(super) fn perform(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     scope: &OptionScope,
     mut operation: impl FnMut(&mut AssociationMut<'_>) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
     for id in &scope.associations {
-        let mut association = association_mut(sockets, *id).ok_or(Errno::EINVAL)?;
+        let mut association = association_mut(host, *id).ok_or(Errno::EINVAL)?;
         operation(&mut association)?;
-        settle_association(sockets, *id);
+        settle_association(host, *id);
     }
     Ok(())
 }
@@ -238,20 +252,20 @@ pub(super) fn perform(
 /// Changes a setting of the associations of a scope that the core does not have: in them, and in the options for future
 /// ones.
 pub(super) fn change_own(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     association: i32,
     in_association: impl Fn(&mut Association),
     in_options: impl FnOnce(&mut Options),
 ) -> Result<(), Errno> {
-    let scope = scope(sockets, id, ScopeRule::Any, association)?;
+    let scope = scope(host, id, ScopeRule::Any, association)?;
     for id in scope.associations {
-        if let Some(association) = sockets.associations.get_mut(id) {
+        if let Some(association) = host.associations.get_mut(id) {
             in_association(association);
         }
     }
     if scope.future {
-        in_options(&mut sockets.table.open_mut(id)?.options);
+        in_options(&mut host.table.open_mut(id)?.options);
     }
     Ok(())
 }

@@ -26,31 +26,31 @@ const TOS: (u32, u32) = (IPPROTO_IP as u32, IP_TOS as u32);
 const TCLASS: (u32, u32) = (IPPROTO_IPV6 as u32, IPV6_TCLASS as u32);
 
 options! {
-    SOL_SOCKET SO_REUSEADDR, NONE, bool, [options |o, on| o.reuse_address = on],
-        [cut |s| i32::from(s.options.reuse_address)];
-    SOL_SOCKET SO_REUSEPORT, NONE, bool, [options |o, on| o.reuse_port = on], [cut |s| i32::from(s.options.reuse_port)];
-    SOL_SOCKET SO_LINGER, NONE, AtLeast<Linger>, [options |o, time| o.linger = seconds(time)], [cut linger];
-    SOL_SOCKET SO_RCVTIMEO, NONE, Timeout, [options |o, limit| o.receive_timeout = limit],
-        [cut |s| s.options.receive_timeout];
-    SOL_SOCKET SO_SNDTIMEO, NONE, Timeout, [options |o, limit| o.send_timeout = limit],
-        [cut |s| s.options.send_timeout];
-    SOL_SOCKET SO_SNDBUF, NONE, i32, [operation set_send_buffer], [cut |s| s.options.send_buffer() as i32];
-    SOL_SOCKET SO_RCVBUF, NONE, i32, [future set_receive_buffer], [cut |s| s.options.receive_buffer() as i32];
-    SOL_SOCKET SO_ERROR, NONE, _, [none], [operation take_error];
-    SOL_SOCKET SO_TYPE, NONE, _, [none], [cut socket_type];
-    SOL_SOCKET SO_DOMAIN, NONE, _, [none], [cut domain];
-    SOL_SOCKET SO_PROTOCOL, NONE, _, [none], [cut |_| IPPROTO_SCTP];
-    SOL_SOCKET SO_ACCEPTCONN, NONE, _, [none], [cut |s| i32::from(s.state == SocketState::Listening)];
+    [SOL_SOCKET]
+    SO_REUSEADDR, NONE, bool, [options |o, on| o.reuse_address = on], [cut |s| i32::from(s.options.reuse_address)];
+    SO_REUSEPORT, NONE, bool, [options |o, on| o.reuse_port = on], [cut |s| i32::from(s.options.reuse_port)];
+    SO_LINGER, NONE, AtLeast<Linger>, [options |o, time| o.linger = seconds(time)], [cut linger];
+    SO_RCVTIMEO, NONE, Timeout, [options |o, limit| o.receive_timeout = limit], [cut |s| s.options.receive_timeout];
+    SO_SNDTIMEO, NONE, Timeout, [options |o, limit| o.send_timeout = limit], [cut |s| s.options.send_timeout];
+    SO_SNDBUF, NONE, i32, [operation set_send_buffer], [cut |s| s.options.send_buffer() as i32];
+    SO_RCVBUF, NONE, i32, [future set_receive_buffer], [cut |s| s.options.receive_buffer() as i32];
+    SO_ERROR, NONE, _, [none], [operation take_error];
+    SO_TYPE, NONE, _, [none], [cut socket_type];
+    SO_DOMAIN, NONE, _, [none], [cut domain];
+    SO_PROTOCOL, NONE, _, [none], [cut |_| IPPROTO_SCTP];
+    SO_ACCEPTCONN, NONE, _, [none], [cut |s| i32::from(s.state == SocketState::Listening)];
     // Without an effect: heartbeats replace keepalive. No socket of SCTP has a position for MSG_PEEK.
-    SOL_SOCKET SO_KEEPALIVE, NONE, i32, [reported |on| (on != 0).into()], [reported 0];
-    SOL_SOCKET SO_BROADCAST, NONE, i32, [reported |on| (on != 0).into()], [reported 0];
-    SOL_SOCKET SO_OOBINLINE, NONE, i32, [reported |on| (on != 0).into()], [reported 0];
-    SOL_SOCKET SO_PRIORITY, NONE, i32, [reported |priority| priority as u32], [reported 0];
-    SOL_SOCKET SO_RCVLOWAT, NONE, i32, [reported low_water_mark], [reported 1];
-    SOL_SOCKET SO_PEEK_OFF, NONE, _, [refused EOPNOTSUPP], [refused EOPNOTSUPP];
-    IPPROTO_IP IP_TOS, NONE, Raw, [operation set_tos], [reported 0];
-    IPPROTO_IPV6 IPV6_TCLASS, NONE, Raw, [operation set_traffic_class], [bytes traffic_class];
-    IPPROTO_IPV6 IPV6_V6ONLY, NONE, Raw, [socket set_v6_only], [bytes v6_only];
+    SO_KEEPALIVE, NONE, i32, [reported |on| (on != 0).into()], [reported 0];
+    SO_BROADCAST, NONE, i32, [reported |on| (on != 0).into()], [reported 0];
+    SO_OOBINLINE, NONE, i32, [reported |on| (on != 0).into()], [reported 0];
+    SO_PRIORITY, NONE, i32, [reported |priority| priority as u32], [reported 0];
+    SO_RCVLOWAT, NONE, i32, [reported low_water_mark], [reported 1];
+    SO_PEEK_OFF, NONE, _, [refused EOPNOTSUPP], [refused EOPNOTSUPP];
+    [IPPROTO_IP]
+    IP_TOS, NONE, Raw, [operation set_tos], [reported 0];
+    [IPPROTO_IPV6]
+    IPV6_TCLASS, NONE, Raw, [operation set_traffic_class], [bytes traffic_class];
+    IPV6_V6ONLY, NONE, Raw, [socket set_v6_only], [bytes v6_only];
 }
 
 /// `struct timeval`. A negative time means not to wait, zero to wait without a limit.
@@ -108,14 +108,14 @@ fn linger(socket: &Socket) -> Linger {
 }
 
 /// `SO_SNDBUF`, also of existing associations
-fn set_send_buffer(sockets: &mut Sockets, id: SocketId, asked: i32) -> Result<(), Errno> {
-    let scope = scope(sockets, id, ScopeRule::Everything, 0)?;
+fn set_send_buffer(host: &mut Sockets, id: SocketId, asked: i32) -> Result<(), Errno> {
+    let scope = scope(host, id, ScopeRule::Everything, 0)?;
     let changes = ParameterChanges::new().send_buffer(buffer_size(asked, MIN_SEND_BUFFER));
-    change_parameters(sockets, id, &scope, &changes)?;
-    for association in sockets.table.open(id)?.full.clone() {
-        let found = association_mut(sockets, association);
+    change_parameters(host, id, &scope, &changes)?;
+    for association in host.table.open(id)?.full.clone() {
+        let found = association_mut(host, association);
         if found.is_some_and(|a| a.core.has_send_room(a.core_id)) {
-            on_send_room(sockets, association);
+            on_send_room(host, association);
         }
     }
     Ok(())
@@ -137,8 +137,8 @@ fn buffer_size(asked: i32, min: i32) -> usize {
     doubled.max(min) as usize
 }
 
-fn take_error(sockets: &mut Sockets, id: SocketId, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
-    let error = sockets.table.open_mut(id)?.take_error();
+fn take_error(host: &mut Sockets, id: SocketId, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+    let error = host.table.open_mut(id)?.take_error();
     Ok(table::cut(buffer, error.map_or(0, Errno::number)))
 }
 
@@ -181,18 +181,18 @@ fn v6_only(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
 }
 
 /// `IP_TOS`, for which Linux allows a single byte
-fn set_tos(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+fn set_tos(host: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
     let tos = *value.first().ok_or(Errno::EINVAL)?;
-    let socket = sockets.table.open_mut(id)?;
+    let socket = host.table.open_mut(id)?;
     socket.options.reported.insert(TOS, tos.into());
     let mut changes = ParameterChanges::new();
     changes.dscp_v4 = Some(tos >> 2);
-    apply_traffic_class(sockets, id, &changes)
+    apply_traffic_class(host, id, &changes)
 }
 
 /// `IPV6_TCLASS`
-fn set_traffic_class(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
-    let socket = sockets.table.open_mut(id)?;
+fn set_traffic_class(host: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+    let socket = host.table.open_mut(id)?;
     check_inet6(socket)?;
     let class = i32::parse(value)?;
     if !(-1..=255).contains(&class) {
@@ -202,7 +202,7 @@ fn set_traffic_class(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Resul
     socket.options.reported.insert(TCLASS, class.into());
     let mut changes = ParameterChanges::new();
     changes.dscp_v6 = Some(class >> 2);
-    apply_traffic_class(sockets, id, &changes)
+    apply_traffic_class(host, id, &changes)
 }
 
 fn traffic_class(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -214,13 +214,13 @@ fn traffic_class(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno>
 /// Applies `IP_TOS` or `IPV6_TCLASS` to the packets of a socket, but not to those with a DSCP of
 /// `SCTP_PEER_ADDR_PARAMS`, as Linux does.
 fn apply_traffic_class(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     id: SocketId,
     changes: &ParameterChanges,
 ) -> Result<(), Errno> {
-    let socket = sockets.table.open(id)?;
+    let socket = host.table.open(id)?;
     let without_own = |id: &AssocId| {
-        let association = sockets.associations.get(*id);
+        let association = host.associations.get(*id);
         association.is_some_and(|a| a.dscp.is_none())
     };
     let all = socket.associations.iter().copied();
@@ -228,9 +228,9 @@ fn apply_traffic_class(
         future: socket.options.dscp.is_none(),
         associations: all.filter(without_own).collect(),
     };
-    change_parameters(sockets, id, &scope, changes)?;
+    change_parameters(host, id, &scope, changes)?;
     for id in scope.associations {
-        let Some(a) = association_mut(sockets, id) else {
+        let Some(a) = association_mut(host, id) else {
             continue;
         };
         for (path, dscp) in &a.own.path_dscps {

@@ -19,11 +19,12 @@ const DATA_HEADER: usize = 16;
 const I_DATA_HEADER: usize = 20;
 
 options! {
-    IPPROTO_SCTP SCTP_STATUS, ID, _, [none], [bytes status];
-    IPPROTO_SCTP SCTP_GET_PEER_ADDR_INFO, id_and_address(4), PaddrInfo, [none], [value peer_addr_info];
-    IPPROTO_SCTP SCTP_GET_ASSOC_STATS, ID, _, [none], [operation take_assoc_stats];
-    IPPROTO_SCTP SCTP_GET_ASSOC_NUMBER, NONE, _, [none], [bytes assoc_number];
-    IPPROTO_SCTP SCTP_GET_ASSOC_ID_LIST, NONE, _, [none], [bytes assoc_id_list];
+    [IPPROTO_SCTP]
+    SCTP_STATUS, ID, _, [none], [bytes status];
+    SCTP_GET_PEER_ADDR_INFO, id_and_address(4), PaddrInfo, [none], [value peer_addr_info];
+    SCTP_GET_ASSOC_STATS, ID, _, [none], [operation take_assoc_stats];
+    SCTP_GET_ASSOC_NUMBER, NONE, _, [none], [bytes assoc_number];
+    SCTP_GET_ASSOC_ID_LIST, NONE, _, [none], [bytes assoc_id_list];
 }
 
 /// `SCTP_STATUS` (RFC 6458, section 8.2.1)
@@ -97,15 +98,15 @@ fn path_info(socket: &Socket, association: AssociationRef<'_>, path: &PathStats)
 
 /// `SCTP_GET_ASSOC_STATS` of Linux: as much of the struct as the buffer holds. Reading begins a new period of
 /// the highest RTO; it is 0, without an address, if no RTO was set in the period.
-fn take_assoc_stats(sockets: &mut Sockets, id: SocketId, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
+fn take_assoc_stats(host: &mut Sockets, id: SocketId, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
     let asked = i32::parse(buffer)?;
-    let association = OptionView::new(sockets, id)?.association(asked)?;
+    let association = OptionView::new(host, id)?.association(asked)?;
     let counters = association.stats().ok_or(Errno::EINVAL)?.counters;
     let number = association.own.peer.port();
     let association = association.id;
-    let highest = association_mut(sockets, association);
+    let highest = association_mut(host, association);
     let highest = highest.and_then(|a| a.core.take_highest_rto(a.core_id));
-    let socket = sockets.table.open(id)?;
+    let socket = host.table.open(id)?;
     let address = highest.map(|(ip, _)| socket.present(SocketAddr::new(ip, number)));
     let stats = AssocStats {
         assoc_id: asked,

@@ -6,30 +6,28 @@ use carrick_proto::{
     StreamId, StreamScheduler,
 };
 
-use super::scope::{OptionView, ScopeRule, perform, scope, set_future};
+use super::scope::{OptionView, ScopeRule, change_future, perform, scope};
 use super::table::{self, AtLeast, Exactly4, Get, Raw, Set, options};
 use crate::errno::Errno;
 use crate::host::Sockets;
-use crate::host::associations::{AssociationMut, with_association};
+use crate::host::associations::{AssociationMut, AssociationRef, with_association};
 use crate::ids::SocketId;
 use crate::linux::*;
 
 options! {
-    IPPROTO_SCTP SCTP_STREAM_SCHEDULER, ID, AtLeast<AssocValue>, [operation set_scheduler], [value scheduler];
-    IPPROTO_SCTP SCTP_STREAM_SCHEDULER_VALUE, fields(0..6), StreamValue, [operation set_scheduler_value],
-        [value scheduler_value];
-    IPPROTO_SCTP SCTP_ENABLE_STREAM_RESET, ID, AssocValue, [changes(Any) grant_changes], [value grants];
-    IPPROTO_SCTP SCTP_RESET_STREAMS, NONE, Raw, [operation reset_streams], [none];
-    IPPROTO_SCTP SCTP_RESET_ASSOC, NONE, Exactly4<i32>, [operation reset_association], [none];
-    IPPROTO_SCTP SCTP_ADD_STREAMS, NONE, AddStreams, [operation add_streams], [none];
-    IPPROTO_SCTP SCTP_PR_STREAM_STATUS, fields(0..8), PrStatus, [none],
-        [value |view, status| pr_status(view, status, true)];
-    IPPROTO_SCTP SCTP_PR_ASSOC_STATUS, fields(0..8), PrStatus, [none],
-        [value |view, status| pr_status(view, status, false)];
+    [IPPROTO_SCTP]
+    SCTP_STREAM_SCHEDULER, ID, AtLeast<AssocValue>, [operation set_scheduler], [value scheduler];
+    SCTP_STREAM_SCHEDULER_VALUE, fields(0..6), StreamValue, [operation set_scheduler_value], [value scheduler_value];
+    SCTP_ENABLE_STREAM_RESET, ID, AssocValue, [changes(Any) grant_changes], [number grants];
+    SCTP_RESET_STREAMS, NONE, Raw, [operation reset_streams], [none];
+    SCTP_RESET_ASSOC, NONE, Exactly4<i32>, [operation reset_association], [none];
+    SCTP_ADD_STREAMS, NONE, AddStreams, [operation add_streams], [none];
+    SCTP_PR_STREAM_STATUS, fields(0..8), PrStatus, [none], [value |view, status| pr_status(view, status, true)];
+    SCTP_PR_ASSOC_STATUS, fields(0..8), PrStatus, [none], [value |view, status| pr_status(view, status, false)];
 }
 
 /// `SCTP_STREAM_SCHEDULER` (RFC 8260, section 4.3.2) with Linux's numbers
-fn set_scheduler(sockets: &mut Sockets, id: SocketId, given: AssocValue) -> Result<(), Errno> {
+fn set_scheduler(host: &mut Sockets, id: SocketId, given: AssocValue) -> Result<(), Errno> {
     let scheduler = match given.value as i32 {
         SCTP_SS_FCFS => StreamScheduler::FirstCome,
         SCTP_SS_PRIO => StreamScheduler::Priority,
@@ -38,17 +36,15 @@ fn set_scheduler(sockets: &mut Sockets, id: SocketId, given: AssocValue) -> Resu
         SCTP_SS_WFQ => StreamScheduler::WeightedFair,
         _ => return Err(Errno::EINVAL),
     };
-    let scope = scope(sockets, id, ScopeRule::Any, given.assoc_id)?;
-    perform(sockets, &scope, |a| {
+    let scope = scope(host, id, ScopeRule::Any, given.assoc_id)?;
+    perform(host, &scope, |a| {
         let changed = a.core.set_scheduler(a.now, a.core_id, scheduler);
         changed.map_err(|_| Errno::EINVAL)
     })?;
-    if !scope.future {
-        return Ok(());
-    }
-    let mut config = sockets.table.open(id)?.options.config.clone();
-    config.streams.scheduler = scheduler;
-    set_future(sockets, id, &ParameterChanges::new(), &config)
+    change_future(host, id, &scope, |config| {
+        config.streams.scheduler = scheduler;
+        Ok(())
+    })
 }
 
 fn scheduler(view: &OptionView<'_>, value: &mut AssocValue) -> Result<(), Errno> {
@@ -69,19 +65,15 @@ fn scheduler(view: &OptionView<'_>, value: &mut AssocValue) -> Result<(), Errno>
 }
 
 /// `SCTP_STREAM_SCHEDULER_VALUE` (RFC 8260, section 4.3.3)
-fn set_scheduler_value(
-    sockets: &mut Sockets,
-    id: SocketId,
-    given: StreamValue,
-) -> Result<(), Errno> {
-    let view = OptionView::new(sockets, id)?;
+fn set_scheduler_value(host: &mut Sockets, id: SocketId, given: StreamValue) -> Result<(), Errno> {
+    let view = OptionView::new(host, id)?;
     let scope = view.scope(ScopeRule::Any, given.assoc_id)?;
     let of_one = view.socket.is_single();
     if scope.associations.is_empty() && !of_one && given.assoc_id != SCTP_CURRENT_ASSOC {
         return Err(Errno::EINVAL);
     }
     let stream = StreamId(given.stream_id);
-    perform(sockets, &scope, |a| {
+    perform(host, &scope, |a| {
         let core = &mut a.core;
         let changed = core.set_stream_value(a.now, a.core_id, stream, given.value);
         changed.map_err(|_| Errno::EINVAL)
@@ -116,37 +108,36 @@ fn grant_changes(_: &OptionView<'_>, given: AssocValue) -> Result<(i32, Paramete
     Ok((given.assoc_id, ParameterChanges::new().grants(grants)))
 }
 
-fn grants(view: &OptionView<'_>, value: &mut AssocValue) -> Result<(), Errno> {
-    let grants = view.parameters(view.source(value.assoc_id)?).streams.grants;
+fn grants<'a>(view: &OptionView<'a>, association: Option<AssociationRef<'a>>) -> u32 {
+    let grants = view.parameters(association).streams.grants;
     let flags = [
         (grants.reset_streams, SCTP_ENABLE_RESET_STREAM_REQ),
         (grants.reset_association, SCTP_ENABLE_RESET_ASSOC_REQ),
         (grants.change_streams, SCTP_ENABLE_CHANGE_ASSOC_REQ),
     ];
     let set = flags.iter().filter(|(on, _)| *on);
-    value.value = set.map(|(_, flag)| *flag as u32).sum();
-    Ok(())
+    set.map(|(_, flag)| *flag as u32).sum()
 }
 
 /// Requests a reconfiguration from the peer of an association, if its user has enabled such requests.
 fn reconfigure(
-    sockets: &mut Sockets,
+    host: &mut Sockets,
     (id, association): (SocketId, i32),
     is_enabled: impl FnOnce(Grants) -> bool,
     request: impl FnOnce(&mut AssociationMut<'_>) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
-    let view = OptionView::new(sockets, id)?;
+    let view = OptionView::new(host, id)?;
     let association = view.association(association)?;
     if !is_enabled(view.parameters(Some(association)).streams.grants) {
         return Err(Errno::ENOPROTOOPT);
     }
     let id = association.id;
-    let result = with_association(sockets, id, request);
+    let result = with_association(host, id, request);
     result.ok_or(Errno::EINVAL)?
 }
 
 /// `SCTP_RESET_STREAMS` (RFC 6525, section 6.3.2)
-fn reset_streams(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
+fn reset_streams(host: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
     let request = ResetStreams::read(value)?;
     let list = &value[ResetStreams::SIZE..];
     if list.len() != 2 * usize::from(request.number) {
@@ -164,7 +155,7 @@ fn reset_streams(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Result<()
     };
     let to = (id, request.assoc_id);
     reconfigure(
-        sockets,
+        host,
         to,
         |g| g.reset_streams,
         |a| {
@@ -177,10 +168,10 @@ fn reset_streams(sockets: &mut Sockets, id: SocketId, value: &[u8]) -> Result<()
 }
 
 /// `SCTP_RESET_ASSOC` (RFC 6525, section 6.3.3)
-fn reset_association(sockets: &mut Sockets, id: SocketId, association: i32) -> Result<(), Errno> {
+fn reset_association(host: &mut Sockets, id: SocketId, association: i32) -> Result<(), Errno> {
     let to = (id, association);
     reconfigure(
-        sockets,
+        host,
         to,
         |g| g.reset_association,
         |a| {
@@ -191,11 +182,11 @@ fn reset_association(sockets: &mut Sockets, id: SocketId, association: i32) -> R
 }
 
 /// `SCTP_ADD_STREAMS` (RFC 6525, section 6.3.4)
-fn add_streams(sockets: &mut Sockets, id: SocketId, request: AddStreams) -> Result<(), Errno> {
+fn add_streams(host: &mut Sockets, id: SocketId, request: AddStreams) -> Result<(), Errno> {
     let (outbound, inbound) = (request.outbound, request.inbound);
     let to = (id, request.assoc_id);
     reconfigure(
-        sockets,
+        host,
         to,
         |g| g.change_streams,
         |a| {

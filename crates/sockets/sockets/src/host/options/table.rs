@@ -1,4 +1,4 @@
-//! Rows of the table of options: how one is read and set, and the rule of the length of its value.
+//! Rows of the table of options: the functions that read and set one, and the rule of the length of its value.
 
 use std::marker::PhantomData;
 use std::net::SocketAddr;
@@ -8,9 +8,9 @@ use carrick_proto::{AssociationConfig, ParameterChanges};
 use super::scope::{OptionView, ScopeRule};
 use crate::errno::Errno;
 use crate::host::Sockets;
+use crate::host::associations::AssociationRef;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
-use crate::settings::Options;
 use crate::table::Socket;
 
 /// Socket option.
@@ -30,7 +30,16 @@ impl SocketOption {
     }
 }
 
-/// What `setsockopt` changes.
+/// Functions of options with a value of type `V`
+pub(super) type SetFuture<V> = fn(&OptionView<'_>, &mut AssociationConfig, V) -> Result<(), Errno>;
+pub(super) type Changes<V> = fn(&OptionView<'_>, V) -> Result<(i32, ParameterChanges), Errno>;
+pub(super) type Operation<V, R> = fn(&mut Sockets, SocketId, V) -> Result<R, Errno>;
+/// Function of a number of an association, or of future ones
+pub(super) type Number = for<'a> fn(&OptionView<'a>, Option<AssociationRef<'a>>) -> u32;
+/// Value that a type is parsed to
+pub(super) type Parsed<'a, T> = <T as SetValue>::Value<'a>;
+
+/// Change by `setsockopt`.
 pub(super) enum Set {
     Refused(Errno),
     /// Settings of the socket
@@ -50,7 +59,7 @@ pub(super) enum Set {
     SetUp(fn(&mut Sockets, SocketId, &[u8]) -> Result<AssocId, Errno>),
 }
 
-/// How `getsockopt` obtains a value.
+/// Source of the value that `getsockopt` returns.
 pub(super) enum Get {
     Refused(Errno),
     /// From the socket and its associations
@@ -61,55 +70,79 @@ pub(super) enum Get {
     Operation(fn(&mut Sockets, SocketId, &[u8]) -> Result<Vec<u8>, Errno>),
 }
 
-/// Creates the rows of a module: level and name, fields that `getsockopt` reads ([`OptionInput`]), type of the value
-/// with the rule of its length ([`SetValue`], [`GetValue`]), and the functions of `setsockopt` and `getsockopt`.
+/// Creates the rows of a module, by level: name, fields that `getsockopt` reads ([`OptionInput`]), type of the value
+/// with the rule of its length [`SetValue`], and the functions of `setsockopt` and `getsockopt`.
 macro_rules! options {
-    ($($level:ident $name:ident, $input:ident $(($at:expr))?, $value:ty, [$($set:tt)*], [$($get:tt)*];)*) => {
-        pub(super) const OPTIONS: &[$crate::host::options::table::SocketOption] = &[$(
-            $crate::host::options::table::SocketOption {
+    ($([$level:ident] $(
+        $name:ident, $input:ident $(($at:expr))?, $value:ty, [$($set:tt)*], [$($get:tt)*];
+    )*)*) => {
+        pub(super) const OPTIONS: &[table::SocketOption] = &[$($(
+            table::SocketOption {
                 level: $level,
                 name: $name,
                 input: OptionInput::$input $(($at))?,
                 set: options!(@set $value; $($set)*),
-                get: options!(@get $value; $($get)*),
+                get: options!(@get $($get)*),
             },
-        )*];
+        )*)*];
     };
     (@set $value:ty; none) => { Set::Refused(Errno::ENOPROTOOPT) };
     (@set $value:ty; refused $errno:ident) => { Set::Refused(Errno::$errno) };
     (@set $value:ty; reported $stored:expr) => { Set::Reported($stored) };
     (@set $value:ty; options $set:expr) => {
-        Set::Socket(|socket, value| table::set_options::<$value>(socket, value, $set))
+        Set::Socket(|socket, value| {
+            let set: fn(&mut $crate::settings::Options, table::Parsed<'_, $value>) = $set;
+            set(&mut socket.options, <$value as table::SetValue>::parse(value)?);
+            Ok(())
+        })
     };
     (@set $value:ty; socket $set:expr) => {
-        Set::Socket(|socket, value| table::set_socket::<$value>(socket, value, $set))
+        Set::Socket(|socket, value| $set(socket, <$value as table::SetValue>::parse(value)?))
     };
     (@set $value:ty; future $set:expr) => {
-        Set::Future(|view, config, value| table::set_future::<$value>((view, config), value, $set))
+        Set::Future(|view, config, value| {
+            let set: table::SetFuture<table::Parsed<'_, $value>> = $set;
+            set(view, config, <$value as table::SetValue>::parse(value)?)
+        })
     };
-    (@set $value:ty; changes($scope:ident) $set:expr) => {
-        Set::Changes(ScopeRule::$scope, |view, value| table::changes::<$value>(view, value, $set))
+    (@set $value:ty; changes($scope:ident) $changes:expr) => {
+        Set::Changes(ScopeRule::$scope, |view, value| {
+            let changes: table::Changes<table::Parsed<'_, $value>> = $changes;
+            changes(view, <$value as table::SetValue>::parse(value)?)
+        })
     };
     (@set $value:ty; operation $set:expr) => {
-        Set::Operation(|sockets, id, value| table::operation::<$value, _>(sockets, id, value, $set))
+        Set::Operation(|host, id, value| {
+            let set: table::Operation<table::Parsed<'_, $value>, ()> = $set;
+            set(host, id, <$value as table::SetValue>::parse(value)?)
+        })
     };
     (@set $value:ty; set_up $set:expr) => {
-        Set::SetUp(|sockets, id, value| table::operation::<$value, _>(sockets, id, value, $set))
+        Set::SetUp(|host, id, value| {
+            let set: table::Operation<table::Parsed<'_, $value>, _> = $set;
+            set(host, id, <$value as table::SetValue>::parse(value)?)
+        })
     };
-    (@get $value:ty; none) => { Get::Refused(Errno::ENOPROTOOPT) };
-    (@get $value:ty; refused $errno:ident) => { Get::Refused(Errno::$errno) };
-    (@get $value:ty; reported $default:expr) => { Get::Reported($default) };
-    (@get $value:ty; int $get:expr) => {
+    (@get none) => { Get::Refused(Errno::ENOPROTOOPT) };
+    (@get refused $errno:ident) => { Get::Refused(Errno::$errno) };
+    (@get reported $default:expr) => { Get::Reported($default) };
+    (@get int $get:expr) => {
         Get::Value(|view, buffer| table::int(buffer, table::of_socket(view, $get)))
     };
-    (@get $value:ty; cut $get:expr) => {
+    (@get cut $get:expr) => {
         Get::Value(|view, buffer| Ok(table::cut(buffer, table::of_socket(view, $get))))
     };
-    (@get $value:ty; value $get:expr) => {
-        Get::Value(|view, buffer| table::value::<$value>(view, buffer, $get))
+    (@get value $get:expr) => {
+        Get::Value(|view, buffer| table::value(view, buffer, $get))
     };
-    (@get $value:ty; bytes $get:expr) => { Get::Value($get) };
-    (@get $value:ty; operation $get:expr) => { Get::Operation($get) };
+    (@get number $get:expr) => {
+        Get::Value(|view, buffer| table::number(view, buffer, $get))
+    };
+    (@get int_or_number $get:expr) => {
+        Get::Value(|view, buffer| table::int_or_number(view, buffer, $get))
+    };
+    (@get bytes $get:expr) => { Get::Value($get) };
+    (@get operation $get:expr) => { Get::Operation($get) };
 }
 pub(super) use options;
 
@@ -211,110 +244,40 @@ impl SetValue for Raw {
     }
 }
 
-/// Type of a value that `getsockopt` reads from the buffer of the caller, and returns there.
-pub(super) trait GetValue {
-    type Value;
-
-    fn read(buffer: &[u8]) -> Result<Self::Value, Errno>;
-
-    fn encode(value: &Self::Value, buffer: &[u8]) -> Vec<u8>;
-}
-
-impl<T: Layout> GetValue for T {
-    type Value = T;
-
-    fn read(buffer: &[u8]) -> Result<T, Errno> {
-        <T as Layout>::read(buffer)
-    }
-
-    fn encode(value: &T, _: &[u8]) -> Vec<u8> {
-        <T as Layout>::encode(value)
-    }
-}
-
-impl<T: Layout> GetValue for AtLeast<T> {
-    type Value = T;
-
-    fn read(buffer: &[u8]) -> Result<T, Errno> {
-        T::read(buffer)
-    }
-
-    fn encode(value: &T, _: &[u8]) -> Vec<u8> {
-        value.encode()
-    }
-}
-
-/// The struct if the buffer has room for it, else the `int`
-impl GetValue for IntOrValue {
-    type Value = AssocValue;
-
-    fn read(buffer: &[u8]) -> Result<AssocValue, Errno> {
-        Self::parse(buffer.get(..AssocValue::SIZE).unwrap_or(buffer))
-    }
-
-    fn encode(value: &AssocValue, buffer: &[u8]) -> Vec<u8> {
-        if buffer.len() < AssocValue::SIZE {
-            value.value.to_ne_bytes().to_vec()
-        } else {
-            value.encode()
-        }
-    }
-}
-
-pub(super) fn set_options<T: SetValue>(
-    socket: &mut Socket,
-    value: &[u8],
-    set: impl FnOnce(&mut Options, T::Value<'_>),
-) -> Result<(), Errno> {
-    set(&mut socket.options, T::parse(value)?);
-    Ok(())
-}
-
-pub(super) fn set_socket<T: SetValue>(
-    socket: &mut Socket,
-    value: &[u8],
-    set: impl FnOnce(&mut Socket, T::Value<'_>) -> Result<(), Errno>,
-) -> Result<(), Errno> {
-    set(socket, T::parse(value)?)
-}
-
-pub(super) fn set_future<T: SetValue>(
-    (view, config): (&OptionView<'_>, &mut AssociationConfig),
-    value: &[u8],
-    set: impl FnOnce(&OptionView<'_>, &mut AssociationConfig, T::Value<'_>) -> Result<(), Errno>,
-) -> Result<(), Errno> {
-    set(view, config, T::parse(value)?)
-}
-
-pub(super) fn changes<T: SetValue>(
-    view: &OptionView<'_>,
-    value: &[u8],
-    changes: impl FnOnce(&OptionView<'_>, T::Value<'_>) -> Result<(i32, ParameterChanges), Errno>,
-) -> Result<(i32, ParameterChanges), Errno> {
-    changes(view, T::parse(value)?)
-}
-
-pub(super) fn operation<T: SetValue, R>(
-    sockets: &mut Sockets,
-    id: SocketId,
-    value: &[u8],
-    operation: impl FnOnce(&mut Sockets, SocketId, T::Value<'_>) -> Result<R, Errno>,
-) -> Result<R, Errno> {
-    operation(sockets, id, T::parse(value)?)
-}
-
 pub(super) fn of_socket<T>(view: &OptionView<'_>, get: impl FnOnce(&Socket) -> T) -> T {
     get(view.socket)
 }
 
-pub(super) fn value<T: GetValue>(
+/// Returns a struct for a buffer from which its identifiers are read.
+pub(super) fn value<T: Layout>(
     view: &OptionView<'_>,
     buffer: &[u8],
-    get: impl FnOnce(&OptionView<'_>, &mut T::Value) -> Result<(), Errno>,
+    get: impl FnOnce(&OptionView<'_>, &mut T) -> Result<(), Errno>,
 ) -> Result<Vec<u8>, Errno> {
     let mut value = T::read(buffer)?;
     get(view, &mut value)?;
-    Ok(T::encode(&value, buffer))
+    Ok(value.encode())
+}
+
+/// Returns a number with the identifier of its association.
+pub(super) fn number(view: &OptionView<'_>, buffer: &[u8], get: Number) -> Result<Vec<u8>, Errno> {
+    value(view, buffer, |view, asked: &mut AssocValue| {
+        asked.value = get(view, view.source(asked.assoc_id)?);
+        Ok(())
+    })
+}
+
+/// Returns a number as [`number`] does if the buffer has room for the identifier, else an `int`.
+pub(super) fn int_or_number(
+    view: &OptionView<'_>,
+    buffer: &[u8],
+    get: Number,
+) -> Result<Vec<u8>, Errno> {
+    if buffer.len() >= AssocValue::SIZE {
+        return number(view, buffer, get);
+    }
+    let asked = IntOrValue::parse(buffer)?;
+    int(buffer, get(view, view.source(asked.assoc_id)?) as i32)
 }
 
 /// Returns an `int` for a buffer that holds it.
