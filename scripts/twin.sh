@@ -20,4 +20,6 @@ sed -i -e 's/^name = "carrick-sockets"$/name = "carrick-sockets-twin"/' -e '/^\[
 # The versions of the workspace. No file may remain in the folder, which commits without the driver do not exclude.
 trap 'rm -f "$driver/Cargo.lock"' EXIT
 cp Cargo.lock "$driver/Cargo.lock"
-cargo run --offline --quiet --target-dir target --manifest-path "$driver/Cargo.toml" -- "${2:-1000}" "${3:-0}"
+features=
+grep -q "pub fn usage" -r "$twin/src" || features=old_face
+cargo run --offline --quiet --features "$features" --target-dir target --manifest-path "$driver/Cargo.toml" -- "${2:-1000}" "${3:-0}"

@@ -44,10 +44,10 @@ impl AssociationLog {
 
     /// Passes the reports of the sockets to `log`, as far as the limits of their peers allow.
     pub(crate) fn write(&mut self, now: Time, sockets: &mut Sockets, log: impl Fn(&str)) {
-        while let Some(report) = sockets.poll_report() {
+        while let Some(report) = sockets.reports().poll() {
             self.line(now, report.peer.ip(), &report, &log);
         }
-        let dropped = sockets.take_dropped_reports();
+        let dropped = sockets.reports().take_dropped();
         if dropped > 0 {
             self.dropped += dropped;
             log(&format!(

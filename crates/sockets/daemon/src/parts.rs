@@ -50,7 +50,7 @@ impl Parts {
         (control, owns_path): (OwnedFd, bool),
     ) -> rustix::io::Result<Self> {
         if config.association_log.is_some() {
-            sockets.report_events();
+            sockets.reports().enable();
         }
         let poller = Poller::new()?;
         poller.watch_control(&control)?;

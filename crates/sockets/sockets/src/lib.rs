@@ -106,7 +106,7 @@ pub use errno::Errno;
 pub use host::{
     AbortedAssociation, AssociationAddresses, AssociationReport, AssociationSettings, Closed,
     EventCounters, HostCounters, HostStatistics, OutgoingMessage, OverviewKey, OverviewRow,
-    OverviewSubject, PathCounts, Received, Sockets, SocketsExport, Status,
+    OverviewSubject, PathCounts, Received, Reports, Sockets, SocketsExport, Status, Usage,
 };
 pub use ids::{AssocId, SocketId};
 pub use settings::Timeout;

@@ -92,7 +92,7 @@ fn the_defaults_bound_what_peers_can_occupy() {
     for host in 0..COUNT {
         set_up(&mut sockets, 5000 + host as u16 % PORTS, host);
     }
-    assert_eq!(sockets.association_count(), COUNT as usize);
+    assert_eq!(sockets.usage().associations, COUNT as usize);
     let each = (dhat::HeapStats::get().curr_bytes - before).div_ceil(COUNT as usize);
     let heap = |counted: usize| (counted as f64 * HEAP_PER_BYTE) as usize;
     let beside = heap(LEAST_DATA) + LEAST_STREAMS + NOTIFICATIONS;

@@ -29,7 +29,7 @@ impl Host {
             config.max_backlog = 3;
         }
         let mut sockets = api::Sockets::new(config.clone()).expect("valid parameters");
-        sockets.report_events();
+        enable_reports(&mut sockets);
         Self {
             sockets,
             config,
@@ -70,21 +70,18 @@ impl Host {
         while let Some(setup) = sockets.poll_setup() {
             let _ = write!(text, "\n{setup:?}");
         }
-        while let Some(report) = sockets.poll_report() {
+        while let Some(report) = next_report(sockets) {
             let _ = write!(text, "\n{report:?} {report}");
         }
         let _ = write!(
             text,
-            "\n{:?} {} {} {} {} {} {:?} {:?} {}",
+            "\n{:?} {:?} {} {:?} {:?} {}",
             sockets.poll_timeout(),
-            sockets.socket_count(),
-            sockets.association_count(),
+            usage(sockets),
             sockets.open_association_count(),
-            sockets.port_count(),
-            sockets.receive_memory(),
             sockets.closing_sockets(),
             sockets.loopback_in_use(),
-            sockets.take_dropped_reports(),
+            take_dropped_reports(sockets),
         );
         for id in &self.ids {
             let _ = write!(text, "\n{id} {:?}", sockets.readiness(*id));
@@ -103,7 +100,7 @@ impl Host {
                     sockets.unread(*id),
                     sockets.timeouts(*id),
                     sockets.dropped_notifications(*id),
-                    sockets.is_closing(*id),
+                    sockets.closing_sockets().contains(id),
                 );
             }
         }
@@ -240,7 +237,7 @@ impl Host {
                 let export = sockets.export(now).expect("an export");
                 let successor = api::Sockets::import(self.config.clone(), now, export.as_bytes());
                 self.sockets = successor.expect("the sockets of an export");
-                self.sockets.report_events();
+                enable_reports(&mut self.sockets);
                 String::new()
             }
         }

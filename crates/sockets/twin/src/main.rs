@@ -8,12 +8,17 @@
 #[allow(dead_code)]
 mod base {
     use carrick_sockets_twin as api;
+    #[cfg(not(feature = "old_face"))]
+    include!("face.rs");
+    #[cfg(feature = "old_face")]
+    include!("old_face.rs");
     include!("host.rs");
 }
 mod calls;
 /// Host with the sockets of the working tree.
 mod current {
     use carrick_sockets as api;
+    include!("face.rs");
     include!("host.rs");
 }
 mod input;

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use carrick_ipc::{MAX_REQUEST, NO_SOURCE, Request};
 use carrick_proto::Time;
 use carrick_sockets::linux::{SO_ERROR, SOL_SOCKET, write_address};
-use carrick_sockets::{Errno, OverviewKey, Sockets, Style};
+use carrick_sockets::{Errno, OverviewKey, Style};
 use rustix::io::Errno as SystemErrno;
 use rustix::net::{RecvFlags, sockopt};
 
@@ -247,7 +247,7 @@ fn socket(
     if parts.users.check_descriptors(uid).is_err() {
         close_ended(parts, now, uid);
     }
-    let (style, family) = Sockets::style_of(domain, kind, protocol)?;
+    let (style, family) = Style::from_numbers(domain, kind, protocol)?;
     let pair = open_pair(parts, owner)?;
     let id = parts.sockets.socket(style, family)?;
     parts.sockets.set_privileged(id, uid == 0)?;

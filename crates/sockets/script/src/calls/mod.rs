@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use carrick_sockets::ancillary::ControlMessage;
 use carrick_sockets::linux::{SCTP_BINDX_ADD_ADDR, SCTP_SNDRCV, SO_ERROR, SOL_SOCKET};
-use carrick_sockets::{Errno, Readiness, Received, SocketId, Sockets};
+use carrick_sockets::{Errno, Readiness, Received, SocketId, Style};
 
 use messages::{compare_flags, compare_info, received_data};
 
@@ -299,7 +299,7 @@ impl Runner<'_> {
             ExpressionKind::Ellipsis => 2,
             _ => number(domain)? as i32,
         };
-        let style = Sockets::style_of(domain, number(kind)? as i32, number(protocol)? as i32);
+        let style = Style::from_numbers(domain, number(kind)? as i32, number(protocol)? as i32);
         let socket = style.and_then(|(style, family)| self.sockets.socket(style, family));
         self.opened(call, socket)
     }

@@ -31,11 +31,9 @@ use crate::host::calls::bind::release_port;
 use crate::host::events::dispatch;
 use crate::host::memory::limit_received;
 use crate::ids::{AssocId, PortId, SocketId};
-use crate::linux;
 use crate::ports::Ports;
 use crate::settings::Options;
 use crate::table::{Family, Socket, SocketState, SocketTable, Style};
-use reports::Reports;
 
 pub use calls::close::Closed;
 pub use calls::receive::Received;
@@ -45,8 +43,8 @@ pub use export::SocketsExport;
 pub use overview::{
     AssociationAddresses, AssociationSettings, OverviewKey, OverviewRow, OverviewSubject,
 };
-pub use reports::{AssociationReport, EventCounters};
-pub use statistics::{HostCounters, HostStatistics, PathCounts};
+pub use reports::{AssociationReport, EventCounters, Reports};
+pub use statistics::{HostCounters, HostStatistics, PathCounts, Usage};
 pub use status::Status;
 
 /// Sockets of a host. The crate's documentation has the order of calls.
@@ -107,32 +105,6 @@ impl Sockets {
         let options = Options::new(&self.config);
         let socket = Socket::new(style, family, options);
         self.table.insert(socket, self.config.max_sockets)
-    }
-
-    /// Returns the style and protocol in the numbers of `socket`: type, domain and protocol, as
-    /// `SO_TYPE`, `SO_DOMAIN` and `SO_PROTOCOL` have them.
-    ///
-    /// # Errors
-    /// `ESOCKTNOSUPPORT`, `EAFNOSUPPORT` or `EPROTONOSUPPORT` for a number that is not SCTP's.
-    pub fn style_of(domain: i32, kind: i32, protocol: i32) -> Result<(Style, Family), Errno> {
-        let family = match domain {
-            linux::AF_INET => Family::Inet,
-            linux::AF_INET6 => Family::Inet6,
-            _ => return Err(Errno::EAFNOSUPPORT),
-        };
-        // Flags such as SOCK_NONBLOCK are above the type.
-        let style = match kind & 0xf {
-            linux::SOCK_STREAM => Style::OneToOne,
-            linux::SOCK_SEQPACKET => Style::OneToMany,
-            // SOCK_DGRAM and SOCK_RAW, which other protocols have.
-            2 | 3 => return Err(Errno::EPROTONOSUPPORT),
-            _ => return Err(Errno::ESOCKTNOSUPPORT),
-        };
-        let is_sctp = protocol == linux::IPPROTO_SCTP || protocol == 0 && style == Style::OneToMany;
-        if !is_sctp {
-            return Err(Errno::EPROTONOSUPPORT);
-        }
-        Ok((style, family))
     }
 
     /// Returns the address of the peer of a socket with one association, as it was when the association
@@ -288,27 +260,6 @@ impl Sockets {
             release_port(self, id);
         }
         self.stray.poll_transmit(now, buf)
-    }
-
-    /// Returns the number of associations, those included that are shut down in the background.
-    pub fn association_count(&self) -> usize {
-        self.associations.len()
-    }
-
-    /// Returns the number of sockets, those in accept queues included.
-    pub fn socket_count(&self) -> usize {
-        self.table.len()
-    }
-
-    /// Returns the number of endpoints, those included whose sockets were closed before the end of their
-    /// associations.
-    pub fn port_count(&self) -> usize {
-        self.ports.len()
-    }
-
-    /// Returns the bytes of received data of all ports, which [`Config::receive_memory`] limits.
-    pub fn receive_memory(&self) -> usize {
-        self.ports.received()
     }
 
     /// Returns the number of notifications of a socket that were dropped at the limit of its queue.

@@ -90,9 +90,9 @@ impl std::ops::AddAssign for EventCounters {
     }
 }
 
-/// Reports for a log.
+/// Reports of events of associations for a log. At most 1,024 wait; further ones are dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Reports {
+pub struct Reports {
     /// A log takes the reports.
     is_on: bool,
     queue: VecDeque<AssociationReport>,
@@ -100,20 +100,27 @@ pub(crate) struct Reports {
     dropped: u64,
 }
 
-impl Sockets {
-    /// Reports events of associations from now on: [`Self::poll_report`] returns them.
-    pub fn report_events(&mut self) {
-        self.reports.is_on = true;
+impl Reports {
+    /// Queues the events of associations from now on.
+    pub fn enable(&mut self) {
+        self.is_on = true;
     }
 
-    /// Returns the next report. At most 1,024 wait; further ones are dropped.
-    pub fn poll_report(&mut self) -> Option<AssociationReport> {
-        self.reports.queue.pop_front()
+    /// Returns the next report.
+    pub fn poll(&mut self) -> Option<AssociationReport> {
+        self.queue.pop_front()
     }
 
     /// Returns the number of reports that were dropped since the last call.
-    pub fn take_dropped_reports(&mut self) -> u64 {
-        std::mem::take(&mut self.reports.dropped)
+    pub fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+}
+
+impl Sockets {
+    /// Returns the reports of events of associations.
+    pub fn reports(&mut self) -> &mut Reports {
+        &mut self.reports
     }
 }
 

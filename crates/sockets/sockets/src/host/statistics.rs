@@ -117,13 +117,37 @@ impl HostStatistics {
     }
 }
 
+/// Numbers of sockets, associations and ports, and their memory, at a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Sockets, those in accept queues included.
+    pub sockets: usize,
+    /// Associations, those included that are shut down in the background.
+    pub associations: usize,
+    /// Endpoints, those included whose sockets were closed before the end of their associations.
+    pub ports: usize,
+    /// Bytes of received data of all ports, which [`Config::receive_memory`](crate::Config::receive_memory) limits.
+    pub receive_memory: usize,
+}
+
 impl Sockets {
+    /// Returns how much of the host's limits is in use.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            sockets: self.table.len(),
+            associations: self.associations.len(),
+            ports: self.ports.len(),
+            receive_memory: self.ports.received(),
+        }
+    }
+
     /// Returns the state and counters of the host. Takes time in proportion to the number of associations.
     pub fn statistics(&self) -> HostStatistics {
         let mut statistics = HostStatistics {
             counters: self.removed,
-            sockets: self.socket_count(),
-            receive_memory: self.receive_memory(),
+            sockets: self.table.len(),
+            receive_memory: self.ports.received(),
             receive_memory_limit: self.config.receive_memory,
             max_associations: self.config.max_associations,
             ..HostStatistics::default()

@@ -8,7 +8,7 @@ use carrick_proto::{SourceKey, portable_enum, portable_struct};
 use super::{Readiness, ReceiveQueue};
 use crate::errno::Errno;
 use crate::ids::{AssocId, PortId, SocketId};
-use crate::linux::unmapped;
+use crate::linux::{AF_INET, AF_INET6, IPPROTO_SCTP, SOCK_SEQPACKET, SOCK_STREAM, unmapped};
 use crate::ports::Sharing;
 use crate::settings::Options;
 
@@ -22,6 +22,34 @@ pub enum Style {
 }
 
 portable_enum! { Style { 0: OneToOne, 1: OneToMany } }
+
+impl Style {
+    /// Returns the style and protocol in the numbers of `socket`: type, domain and protocol, as
+    /// `SO_TYPE`, `SO_DOMAIN` and `SO_PROTOCOL` have them.
+    ///
+    /// # Errors
+    /// `ESOCKTNOSUPPORT`, `EAFNOSUPPORT` or `EPROTONOSUPPORT` for a number that is not SCTP's.
+    pub fn from_numbers(domain: i32, kind: i32, protocol: i32) -> Result<(Self, Family), Errno> {
+        let family = match domain {
+            AF_INET => Family::Inet,
+            AF_INET6 => Family::Inet6,
+            _ => return Err(Errno::EAFNOSUPPORT),
+        };
+        // Flags such as SOCK_NONBLOCK are above the type.
+        let style = match kind & 0xf {
+            SOCK_STREAM => Self::OneToOne,
+            SOCK_SEQPACKET => Self::OneToMany,
+            // SOCK_DGRAM and SOCK_RAW, which other protocols have.
+            2 | 3 => return Err(Errno::EPROTONOSUPPORT),
+            _ => return Err(Errno::ESOCKTNOSUPPORT),
+        };
+        let is_sctp = protocol == IPPROTO_SCTP || protocol == 0 && style == Self::OneToMany;
+        if !is_sctp {
+            return Err(Errno::EPROTONOSUPPORT);
+        }
+        Ok((style, family))
+    }
+}
 
 /// Address family of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -43,7 +43,7 @@ fn the_backlog_bounds_the_accept_queue() {
     let clients = connect_many(&mut w, 3);
     let level = w.readiness(A, clients[2]);
     assert!(level.contains(Readiness::ERROR), "refused with ABORT");
-    assert_eq!(w.look(B).association_count(), 2, "one more, as Linux");
+    assert_eq!(w.look(B).usage().associations, 2, "one more, as Linux");
     w.on(B, |s, _| s.accept(listener)).unwrap();
     let late = connect_many(&mut w, 1)[0];
     assert_eq!(w.readiness(A, late), Readiness::WRITABLE);
@@ -65,7 +65,7 @@ fn set_ups_beyond_the_backlog_are_refused() {
         .iter()
         .filter(|c| w.readiness(A, **c) == Readiness::WRITABLE);
     assert_eq!(up.count(), 2);
-    assert_eq!(w.look(B).association_count(), 2);
+    assert_eq!(w.look(B).usage().associations, 2);
 }
 
 /// As Linux, also on one-to-one sockets
@@ -130,7 +130,7 @@ fn closing_a_listener_ends_its_queue() {
     w.on(B, |s, now| s.close(now, listener)).unwrap();
     w.run(secs(1));
     assert!(w.readiness(A, a).contains(Readiness::HANG_UP));
-    assert_eq!((w.look(B).socket_count(), w.look(B).port_count()), (0, 0));
+    assert_eq!((w.look(B).usage().sockets, w.look(B).usage().ports), (0, 0));
     assert_eq!(w.on(B, |s, _| s.accept(listener)), Err(Errno::EBADF));
 }
 
@@ -196,7 +196,7 @@ fn received_data_of_all_ports_has_one_limit() {
     let mut most = 0;
     for _ in 0..100 {
         w.run(ms(100));
-        most = most.max(w.look(B).receive_memory());
+        most = most.max(w.look(B).usage().receive_memory);
     }
     // Every association may hold 4 KiB regardless.
     let limit = LIMIT + usize::from(PORTS) * 4096;
@@ -212,7 +212,7 @@ fn received_data_of_all_ports_has_one_limit() {
         }
         assert_eq!(read, 20 * 4000);
     }
-    assert_eq!(w.look(B).receive_memory(), 0);
+    assert_eq!(w.look(B).usage().receive_memory, 0);
 }
 
 /// Returns a listening socket of host B at all of its addresses.
@@ -252,7 +252,7 @@ fn a_source_has_one_share_of_all_ports() {
             sockets.push(connects(&mut w, 0, number));
         }
     }
-    assert_eq!(w.look(B).association_count(), 20, "an eighth");
+    assert_eq!(w.look(B).usage().associations, 20, "an eighth");
     w.hand_over(B);
     assert!(!connects(&mut w, 0, PORT).1, "also after a handover");
     assert!(connects(&mut w, 1, PORT).1);
@@ -278,7 +278,7 @@ fn received_data_of_a_source_is_bounded_in_total() {
         while w.send(A, *socket, &[0; 4000]).is_ok() {}
         w.run(secs(5));
     }
-    let held = w.look(B).receive_memory();
+    let held = w.look(B).usage().receive_memory;
     let share = LIMIT / 2;
     let most = share + usize::from(PORTS) * 2 * 4096;
     assert!((share - 8192..=most).contains(&held), "{held}");
@@ -286,7 +286,7 @@ fn received_data_of_a_source_is_bounded_in_total() {
     let (other, _) = connects(&mut w, 1, PORT + PORTS);
     while w.send(A, other, &[0; 4000]).is_ok() {}
     w.run(secs(5));
-    let more = w.look(B).receive_memory() - held;
+    let more = w.look(B).usage().receive_memory - held;
     assert!(more >= LIMIT / 8, "{more}");
 }
 
@@ -323,14 +323,14 @@ fn an_owner_has_limits_of_associations_and_memory() {
         while w.send(A, socket, &[0; 4000]).is_ok() {}
         w.run(secs(5));
     }
-    let held = w.look(B).receive_memory();
+    let held = w.look(B).usage().receive_memory;
     assert!(
         (MEMORY / 2..=MEMORY + 3 * 2 * 4096).contains(&held),
         "{held}"
     );
     while w.send(A, modest, &[0; 4000]).is_ok() {}
     w.run(secs(5));
-    assert!(w.look(B).receive_memory() - held > MEMORY / 2);
+    assert!(w.look(B).usage().receive_memory - held > MEMORY / 2);
     // Closing frees everything.
     w.on(B, |s, now| s.abort(now, first)).unwrap();
     w.run(ms(100));

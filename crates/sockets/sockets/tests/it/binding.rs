@@ -312,7 +312,7 @@ fn link_local_peers_are_refused_at_once() {
     assert_eq!(several, Err(Errno::EINVAL));
     let many = w.look(A).socket(Style::OneToMany, Family::Inet6).unwrap();
     assert_eq!(w.send_to(A, many, peer, b"lost"), Err(Errno::EINVAL));
-    assert_eq!(w.look(A).association_count(), 0);
+    assert_eq!(w.look(A).usage().associations, 0);
 }
 
 #[test]

@@ -31,9 +31,9 @@ fn a_message_crosses_and_both_sides_close() {
     for host in [A, B] {
         let sockets = w.look(host);
         let left = (
-            sockets.socket_count(),
-            sockets.association_count(),
-            sockets.port_count(),
+            sockets.usage().sockets,
+            sockets.usage().associations,
+            sockets.usage().ports,
         );
         assert_eq!(left, (0, 0, 0));
     }
@@ -127,9 +127,9 @@ fn linger_reports_how_long_close_may_wait() {
     w.send(A, a, b"rest").unwrap();
     let closed = w.on(A, |s, now| s.close(now, a));
     assert_eq!(closed, Ok(Closed::Lingers(secs(3))));
-    assert!(w.look(A).is_closing(a));
+    assert!(w.look(A).closing_sockets().contains(&a));
     w.run(secs(1));
-    assert!(!w.look(A).is_closing(a));
+    assert!(!w.look(A).closing_sockets().contains(&a));
     assert_eq!(w.recv_all(B, b).len(), 1);
 }
 
@@ -147,7 +147,7 @@ fn close_delivers_unsent_messages() {
     let received = w.recv_all(B, b);
     let numbers: Vec<u8> = received.iter().map(|r| r.data[0]).collect();
     assert_eq!(numbers, (0..100).collect::<Vec<u8>>());
-    assert_eq!(w.look(A).association_count(), 0);
+    assert_eq!(w.look(A).usage().associations, 0);
 }
 
 /// Linux: `close` with unread messages aborts, as for TCP.
@@ -170,7 +170,7 @@ fn abort_of_a_socket_resets_its_peer() {
     w.on(A, |s, now| s.abort(now, a)).unwrap();
     w.run(ms(100));
     assert_eq!(w.recv(B, b), Err(Errno::ECONNRESET));
-    assert_eq!(w.look(A).port_count(), 0);
+    assert_eq!(w.look(A).usage().ports, 0);
 }
 
 #[test]
@@ -193,12 +193,12 @@ fn a_thousand_sockets_leave_nothing_behind() {
     w.run(secs(1));
     let a = w.look(A);
     assert_eq!(
-        (a.socket_count(), a.association_count(), a.port_count()),
+        (a.usage().sockets, a.usage().associations, a.usage().ports),
         (0, 0, 0)
     );
     let b = w.look(B);
     assert_eq!(
-        (b.socket_count(), b.association_count(), b.port_count()),
+        (b.usage().sockets, b.usage().associations, b.usage().ports),
         (1, 0, 1)
     );
 }
@@ -210,7 +210,7 @@ fn the_end_of_the_host_aborts_all_associations() {
     let (a, b) = w.pair();
     w.send(A, a, b"five!").unwrap();
     assert_eq!(w.on(A, |s, now| s.close(now, a)), Ok(Closed::InBackground));
-    assert_eq!(w.look(A).socket_count(), 0);
+    assert_eq!(w.look(A).usage().sockets, 0);
     let aborted = w.on(A, |s, now| s.abort_associations(now));
     let [aborted] = aborted[..] else {
         panic!("{aborted:?}");
@@ -219,7 +219,7 @@ fn the_end_of_the_host_aborts_all_associations() {
     assert_eq!(aborted.unacknowledged, 5);
     assert!(w.on(A, |s, now| s.abort_associations(now)).is_empty());
     w.run(secs(1));
-    assert_eq!(w.look(A).association_count(), 0);
+    assert_eq!(w.look(A).usage().associations, 0);
     // The message has arrived; its acknowledgement had not.
     assert_eq!(&w.recv(B, b).unwrap().data[..], b"five!");
     assert_eq!(w.recv(B, b), Err(Errno::ECONNRESET));

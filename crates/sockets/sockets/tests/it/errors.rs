@@ -1,13 +1,13 @@
 //! Errors as Linux has them.
 
 use carrick_sockets::linux::*;
-use carrick_sockets::{Errno, Family, Readiness, Sockets, Style};
+use carrick_sockets::{Errno, Family, Readiness, Style};
 
 use crate::world::*;
 
 #[test]
 fn arguments_of_socket_are_checked() {
-    let style = Sockets::style_of;
+    let style = Style::from_numbers;
     let one_to_one = Ok((Style::OneToOne, Family::Inet));
     assert_eq!(style(AF_INET, SOCK_STREAM, IPPROTO_SCTP), one_to_one);
     let nonblocking = 0o4000;

@@ -350,7 +350,7 @@ fn unread_notifications_are_bounded() {
     let read = w.recv_all(B, b).len();
     // 64 KiB with the memory of each entry.
     assert!((250..=500).contains(&read), "{read}");
-    assert_eq!(w.look(B).association_count(), 0);
+    assert_eq!(w.look(B).usage().associations, 0);
     let a = w.one_to_one(A);
     w.connect(a, at(B, PORT)).unwrap_err();
     w.run(ms(100));

@@ -363,7 +363,7 @@ fn a_refused_first_message_leaves_no_association() {
     let refused = w.send_msg(A, a, Some(at(B, PORT)), b"x", &[control]);
     assert_eq!(refused, Err(Errno::EINVAL));
     assert_eq!(
-        (ids(&mut w, A, a), w.look(A).association_count()),
+        (ids(&mut w, A, a), w.look(A).usage().associations),
         (vec![], 0)
     );
 }

@@ -144,7 +144,7 @@ fn random_calls_leak_no_state() {
         w.run(secs(2000));
         for host in [A, B] {
             let s = w.look(host);
-            let left = (s.socket_count(), s.association_count(), s.port_count());
+            let left = (s.usage().sockets, s.usage().associations, s.usage().ports);
             assert_eq!(left, (0, 0, 0), "seed {seed}, host {host}");
             assert_eq!(w.changes(host), [], "seed {seed}");
         }

@@ -18,7 +18,7 @@ fn paths(w: &mut World) -> Vec<PathStats> {
 
 fn lines(w: &mut World, host: usize) -> Vec<String> {
     let sockets = w.look(host);
-    let reports = std::iter::from_fn(|| sockets.poll_report());
+    let reports = std::iter::from_fn(|| sockets.reports().poll());
     reports.map(|report| report.to_string()).collect()
 }
 
@@ -47,7 +47,7 @@ fn see_a_failed_path(exposed: u32) {
     w.look(B).bind(b, any).unwrap();
     w.on(B, |s, _| s.listen(b, 5)).unwrap();
     for host in [A, B] {
-        w.look(host).report_events();
+        w.look(host).reports().enable();
     }
     let a = w.one_to_one(A);
     let value = AssocValue {
@@ -148,7 +148,7 @@ fn see_a_failed_path(exposed: u32) {
 fn a_refused_set_up_is_reported() {
     let mut w = World::new();
     w.keep_sockets();
-    w.look(A).report_events();
+    w.look(A).reports().enable();
     let a = w.one_to_one(A);
     w.connect(a, at(B, PORT)).unwrap_err();
     w.run(secs(1));
@@ -177,11 +177,11 @@ fn reports_are_bounded() {
     };
     refused(&mut w, 1);
     assert!(lines(&mut w, A).is_empty());
-    w.look(A).report_events();
+    w.look(A).reports().enable();
     refused(&mut w, 1030);
     assert_eq!(lines(&mut w, A).len(), 1024);
-    assert_eq!(w.look(A).take_dropped_reports(), 6);
-    assert_eq!(w.look(A).take_dropped_reports(), 0);
+    assert_eq!(w.look(A).reports().take_dropped(), 6);
+    assert_eq!(w.look(A).reports().take_dropped(), 0);
     assert_eq!(counts(&mut w, A), [("aborted-by-peer", 1031)]);
 }
 

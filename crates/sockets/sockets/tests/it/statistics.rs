@@ -30,7 +30,7 @@ fn counters_outlast_ports_and_associations() {
     }
     w.run(secs(60));
     for (host, before) in statistics.iter().enumerate() {
-        assert_eq!(w.look(host).port_count(), 0);
+        assert_eq!(w.look(host).usage().ports, 0);
         let after = w.look(host).statistics();
         assert_eq!(after.established(), 0);
         assert!(after.associations.is_empty());

@@ -19,7 +19,7 @@ pub enum Closed {
     /// Its associations are shut down in the background: messages that were sent are delivered.
     InBackground,
     /// As [`Self::InBackground`], and a blocking `close` returns after this time or when
-    /// [`Sockets::is_closing`] is false (`SO_LINGER`).
+    /// [`Sockets::closing_sockets`] have it no longer (`SO_LINGER`).
     Lingers(Duration),
 }
 
@@ -64,13 +64,6 @@ impl Sockets {
     /// Returns the closed sockets that have associations that have not ended.
     pub fn closing_sockets(&self) -> BTreeSet<SocketId> {
         self.associations.closed_sockets().collect()
-    }
-
-    /// Returns whether a closed socket has associations that have not ended.
-    pub fn is_closing(&self, id: SocketId) -> bool {
-        self.associations
-            .closed_sockets()
-            .any(|closed| closed == id)
     }
 }
 
