@@ -19,7 +19,7 @@ pub enum Closed {
     /// Its associations are shut down in the background: messages that were sent are delivered.
     InBackground,
     /// As [`Self::InBackground`], and a blocking `close` returns after this time or when
-    /// [`Sockets::closing_sockets`] have it no longer (`SO_LINGER`).
+    /// [`Sockets::closing_sockets`] no longer has it (`SO_LINGER`).
     Lingers(Duration),
 }
 

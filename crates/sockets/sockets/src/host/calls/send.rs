@@ -9,7 +9,7 @@ use carrick_proto::{ChunkType, Ppid, Reliability, SendError, SendOptions, Stream
 use crate::ancillary::SendAttributes;
 use crate::errno::Errno;
 use crate::host::associations::{
-    AssociationMut, AssociationRef, association_mut, remove_association, with_association,
+    AssociationRef, association_mut, remove_association, with_association,
 };
 use crate::host::calls::connect::associate;
 use crate::host::calls::shutdown::shut_down_association;
@@ -238,21 +238,16 @@ fn send_to(
     }
     let (len, limit) = (message.data.len(), host.config.send_memory_per_owner);
     let is_refused = host.associations.waits_for_owner(id, len, limit);
-    let AssociationMut {
-        now,
-        own,
-        core,
-        core_id,
-    } = association_mut(host, id).ok_or(Errno::EPIPE)?;
+    let a = association_mut(host, id).ok_or(Errno::EPIPE)?;
     let sent = if is_refused {
         Err(SendError::BufferFull)
     } else {
-        core.send(now, core_id, options, message.data.clone())
+        a.core.send(a.now, a.core_id, options, message.data.clone())
     };
-    let has_room = core.has_send_room(core_id);
+    let has_room = a.core.has_send_room(a.core_id);
     let is_full = sent.is_ok() && !has_room || sent == Err(SendError::BufferFull);
-    own.last_use = now;
-    let socket = own.socket().and_then(|id| host.table.get_mut(id));
+    a.own.last_use = a.now;
+    let socket = a.own.socket().and_then(|id| host.table.get_mut(id));
     if let Some(socket) = socket.filter(|_| is_full) {
         socket.full.insert(id);
     }

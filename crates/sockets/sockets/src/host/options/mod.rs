@@ -14,6 +14,9 @@
 //! - `table`: what a row consists of
 //! - `scope`: associations that an option concerns, and changes of their parameters
 
+// The functions of a row have the signature of their kind.
+#![allow(clippy::unnecessary_wraps)]
+
 mod addresses;
 mod extensions;
 mod messages;
@@ -136,7 +139,7 @@ fn set(
             change_parameters(host, id, &scope, &changes)?;
         }
         Set::Operation(operation) => operation(host, id, value)?,
-        Set::SetUp(set_up) => return set_up(host, id, value).map(AssocId::number),
+        Set::Association(set_up) => return set_up(host, id, value).map(AssocId::number),
     }
     Ok(0)
 }

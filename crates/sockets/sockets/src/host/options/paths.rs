@@ -64,9 +64,8 @@ fn read_peer_addr_params(value: &[u8]) -> Result<PaddrParams, Errno> {
     let mut bytes = value.to_vec();
     bytes.resize(PaddrParams::SIZE, 0);
     let params = PaddrParams::decode(&bytes)?;
-    let has = |flags: i32| params.flags as i32 & flags != 0;
-    let both = |a: i32, b: i32| has(a) && has(b);
-    if value.len() == PADDRPARAMS_OLD && has(SPP_DSCP | SPP_IPV6_FLOWLABEL)
+    let both = |a: i32, b: i32| params.has(a) && params.has(b);
+    if value.len() == PADDRPARAMS_OLD && params.has(SPP_DSCP | SPP_IPV6_FLOWLABEL)
         || both(SPP_HB_ENABLE, SPP_HB_DISABLE)
         || both(SPP_PMTUD_ENABLE, SPP_PMTUD_DISABLE)
         || both(SPP_SACKDELAY_ENABLE, SPP_SACKDELAY_DISABLE)
@@ -74,7 +73,7 @@ fn read_peer_addr_params(value: &[u8]) -> Result<PaddrParams, Errno> {
     {
         return Err(Errno::EINVAL);
     }
-    if has(SPP_IPV6_FLOWLABEL) {
+    if params.has(SPP_IPV6_FLOWLABEL) {
         return Err(Errno::ENOPROTOOPT);
     }
     Ok(params)
@@ -91,10 +90,10 @@ impl PaddrParams {
     }
 
     fn interval(&self) -> Option<Duration> {
-        match self.has(SPP_HB_TIME_IS_ZERO) {
-            true => Some(Duration::ZERO),
-            false => duration(self.hb_interval),
+        if self.has(SPP_HB_TIME_IS_ZERO) {
+            return Some(Duration::ZERO);
         }
+        duration(self.hb_interval)
     }
 
     fn heartbeat(&self) -> Option<bool> {

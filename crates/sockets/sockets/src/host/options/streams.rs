@@ -74,7 +74,7 @@ fn set_scheduler_value(host: &mut Sockets, id: SocketId, given: StreamValue) -> 
     }
     let stream = StreamId(given.stream_id);
     perform(host, &scope, |a| {
-        let core = &mut a.core;
+        let core = &mut *a.core;
         let changed = core.set_stream_value(a.now, a.core_id, stream, given.value);
         changed.map_err(|_| Errno::EINVAL)
     })
@@ -160,7 +160,7 @@ fn reset_streams(host: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), E
         |g| g.reset_streams,
         |a| {
             let direction = direction.ok_or(Errno::EINVAL)?;
-            let core = &mut a.core;
+            let core = &mut *a.core;
             let requested = core.reset_streams(a.now, a.core_id, direction, &streams);
             requested.map_err(reconfig_error)
         },

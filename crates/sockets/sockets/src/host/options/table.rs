@@ -30,7 +30,9 @@ impl SocketOption {
     }
 }
 
-/// Functions of options with a value of type `V`
+type RawChanges = fn(&OptionView<'_>, &[u8]) -> Result<(i32, ParameterChanges), Errno>;
+type RawGet = fn(&mut Sockets, SocketId, &[u8]) -> Result<Vec<u8>, Errno>;
+/// Functions that the rows name, of options with a value of type `V`
 pub(super) type SetFuture<V> = fn(&OptionView<'_>, &mut AssociationConfig, V) -> Result<(), Errno>;
 pub(super) type Changes<V> = fn(&OptionView<'_>, V) -> Result<(i32, ParameterChanges), Errno>;
 pub(super) type Operation<V, R> = fn(&mut Sockets, SocketId, V) -> Result<R, Errno>;
@@ -49,14 +51,11 @@ pub(super) enum Set {
     /// Parameters of future associations
     Future(fn(&OptionView<'_>, &mut AssociationConfig, &[u8]) -> Result<(), Errno>),
     /// Parameters of the associations that the returned identifier means
-    Changes(
-        ScopeRule,
-        fn(&OptionView<'_>, &[u8]) -> Result<(i32, ParameterChanges), Errno>,
-    ),
+    Changes(ScopeRule, RawChanges),
     /// Anything else
     Operation(fn(&mut Sockets, SocketId, &[u8]) -> Result<(), Errno>),
     /// The set-up of an association
-    SetUp(fn(&mut Sockets, SocketId, &[u8]) -> Result<AssocId, Errno>),
+    Association(fn(&mut Sockets, SocketId, &[u8]) -> Result<AssocId, Errno>),
 }
 
 /// Source of the value that `getsockopt` returns.
@@ -67,11 +66,11 @@ pub(super) enum Get {
     /// The value that was set, or this default
     Reported(u32),
     /// By a change
-    Operation(fn(&mut Sockets, SocketId, &[u8]) -> Result<Vec<u8>, Errno>),
+    Operation(RawGet),
 }
 
 /// Creates the rows of a module, by level: name, fields that `getsockopt` reads ([`OptionInput`]), type of the value
-/// with the rule of its length [`SetValue`], and the functions of `setsockopt` and `getsockopt`.
+/// with the rule of its length ([`SetValue`]), and the functions of `setsockopt` and `getsockopt`.
 macro_rules! options {
     ($([$level:ident] $(
         $name:ident, $input:ident $(($at:expr))?, $value:ty, [$($set:tt)*], [$($get:tt)*];
@@ -118,7 +117,7 @@ macro_rules! options {
         })
     };
     (@set $value:ty; set_up $set:expr) => {
-        Set::SetUp(|host, id, value| {
+        Set::Association(|host, id, value| {
             let set: table::Operation<table::Parsed<'_, $value>, _> = $set;
             set(host, id, <$value as table::SetValue>::parse(value)?)
         })
