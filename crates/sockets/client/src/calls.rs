@@ -420,6 +420,11 @@ pub(crate) fn get_option(
     Ok((call(fd, &request)?.value, Ok(0)))
 }
 
+/// Returns whether an option branches an association off (`sctp_peeloff`).
+pub(crate) fn is_branching(level: c_int, name: c_int) -> bool {
+    level == IPPROTO_SCTP && matches!(name, SCTP_SOCKOPT_PEELOFF | SCTP_SOCKOPT_PEELOFF_FLAGS)
+}
+
 /// Returns whether an option of level `IPPROTO_SCTP` is a call rather than a value: it has a pointer, returns a descriptor,
 /// or waits.
 pub(crate) fn is_special(name: c_int) -> bool {

@@ -18,6 +18,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 use crate::calls::{check_room, check_source, error_of, is_nonblocking, take_error};
 use crate::ends::{self, End};
+use crate::functions::MAX_PARTS;
 use crate::lock::ExclusiveAccess;
 use crate::next;
 
@@ -145,8 +146,10 @@ fn attempt(
     peeks: bool,
 ) -> Result<ReadAttempt, Errno> {
     let capacity: usize = parts.iter().map(|part| part.len()).sum();
+    // The header of a frame that is read at once takes one part of those that the kernel permits.
+    let has_room = parts.len() < MAX_PARTS;
     let offset = peek_offset(fd);
-    if offset <= 0 && capacity >= MAX_PAYLOAD && !peeks {
+    if offset <= 0 && capacity >= MAX_PAYLOAD && has_room && !peeks {
         return whole(fd, parts);
     }
     if offset > 0 {
@@ -164,11 +167,11 @@ fn attempt(
     let len = peeked.unwrap_or(HEADER);
     let header = Header::decode(&bytes).map_err(|_| Errno::CONNABORTED)?;
     if header.kind != FrameKind::Message {
-        return whole(fd, parts);
+        return whole(fd, &mut []);
     }
     let done = usize::try_from(offset).map_or(0, |offset| offset.saturating_sub(HEADER));
     let rest = (len - HEADER).saturating_sub(done);
-    if done == 0 && capacity >= rest && !peeks {
+    if done == 0 && capacity >= rest && has_room && !peeks {
         return whole(fd, parts);
     }
     set_peek_offset(fd, HEADER + done);

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg, sendmsg};
 
 use crate::calls::{call, call_with, error_of, is_nonblocking, wait_writable};
+use crate::functions::MAX_PARTS;
 use crate::lock::ExclusiveAccess;
 use crate::memory;
 
@@ -55,6 +56,11 @@ impl OutgoingMessage<'_> {
         parts
     }
 
+    /// Returns whether the header and the ancillary data of a frame have room beside the message's parts.
+    fn has_frame_parts(&self) -> bool {
+        self.parts.len() + 2 <= MAX_PARTS
+    }
+
     /// Returns whether the message is sent as a frame on the pair, which requires that the protocol does not
     /// refuse it.
     fn fits_in_band(&self, socket: Description) -> bool {
@@ -85,10 +91,32 @@ pub(crate) fn send(
     socket: Description,
     message: &OutgoingMessage<'_>,
 ) -> Result<usize, Errno> {
-    if message.fits_in_band(socket) {
+    if !message.fits_in_band(socket) {
+        return send_by_request(fd, message);
+    }
+    if message.has_frame_parts() {
         return send_in_band(fd, message);
     }
-    send_by_request(fd, message)
+    check_parts(message)?;
+    let joined = joined(message.parts);
+    let parts = &[IoSlice::new(&joined)];
+    send_in_band(fd, &OutgoingMessage { parts, ..*message })
+}
+
+/// Returns the parts of a message in one buffer.
+fn joined(parts: &[IoSlice<'_>]) -> Vec<u8> {
+    parts.iter().flat_map(|part| part.iter()).copied().collect()
+}
+
+/// Checks that the process can read the parts of a message.
+///
+/// # Errors
+/// `EFAULT`
+fn check_parts(message: &OutgoingMessage<'_>) -> Result<(), Errno> {
+    message
+        .parts
+        .iter()
+        .try_for_each(|part| memory::check_readable(part.as_ptr().cast(), part.len()))
 }
 
 /// Sends the first one of several messages, and with the same call up to [`BATCH`] of them that are a frame each. Returns
@@ -103,7 +131,8 @@ pub(crate) fn send_several(
     };
     let frames = messages
         .iter()
-        .take_while(|message| message.len() <= MAX_PAYLOAD && message.fits_in_band(socket));
+        .take_while(|message| message.len() <= MAX_PAYLOAD)
+        .take_while(|message| message.fits_in_band(socket) && message.has_frame_parts());
     let frames: Vec<_> = frames.take(BATCH).collect();
     if frames.len() < 2 {
         return send(fd, socket, first).map(|_| 1);
@@ -132,6 +161,8 @@ fn send_in_band(fd: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> Result<usi
             Err(error) => Err(failure(fd, error, message.flags)),
         };
     }
+    // An error behind the first frame would leave a part of the message in front of the next one.
+    check_parts(message)?;
     let _exclusive = ExclusiveAccess::new(fd);
     let mut rest = message.parts;
     let mut skipped = 0;
@@ -218,9 +249,7 @@ fn broken_pipe(flags: c_int) -> Errno {
 }
 
 fn send_by_request(fd: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> Result<usize, Errno> {
-    for part in message.parts {
-        memory::check_readable(part.as_ptr().cast(), part.len())?;
-    }
+    check_parts(message)?;
     let file = match message.len() {
         0..=MAX_REQUEST_MESSAGE => None,
         _ => Some(file_of(message.parts)?),
@@ -229,7 +258,7 @@ fn send_by_request(fd: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> Result<
     let data = match message.parts {
         _ if file.is_some() => Cow::default(),
         [part] => Cow::Borrowed(&part[..]),
-        parts => Cow::Owned(parts.iter().flat_map(|part| part.iter()).copied().collect()),
+        parts => Cow::Owned(joined(parts)),
     };
     let request = Request::Send {
         flags: message.flags,

@@ -23,7 +23,7 @@ use std::os::fd::BorrowedFd;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use carrick_sockets::linux::write_address;
-use libc::{iovec, mmsghdr, sockaddr, socklen_t, ssize_t};
+use libc::{iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
 use crate::memory;
@@ -66,7 +66,9 @@ fn borrow(fd: c_int) -> BorrowedFd<'static> {
 }
 
 /// Limit of the parts of a message (`UIO_MAXIOV`).
-const MAX_PARTS: usize = 1024;
+pub(crate) const MAX_PARTS: usize = 1024;
+/// Limit of one transfer in bytes (`MAX_RW_COUNT`): the kernel transfers no more of a longer buffer.
+const MAX_TRANSFER: usize = 0x7fff_f000;
 /// Limit of an address of the program in bytes: `struct sockaddr_storage`.
 const MAX_ADDRESS: socklen_t = 128;
 
@@ -83,20 +85,36 @@ unsafe fn bytes<'a>(start: *const c_void, len: usize) -> Result<&'a [u8], Errno>
     unsafe { data(start, len) }
 }
 
-/// Returns the bytes of the program at an address, which only the kernel reads: it checks them.
+/// Returns the bytes of the program at an address, which only the kernel reads: it checks them. Of a buffer that is longer
+/// than one transfer, the first bytes.
 ///
 /// # Errors
-/// `EFAULT` for a null pointer.
+/// `EFAULT` for a null pointer, or a buffer beyond the last address.
 ///
 /// # Safety
 /// As for [`bytes`].
 unsafe fn data<'a>(start: *const c_void, len: usize) -> Result<&'a [u8], Errno> {
-    match (start.is_null(), len) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(Errno::FAULT),
+    match transferred(start, len)? {
+        0 => Ok(&[]),
         // SAFETY: as above.
-        (false, _) => Ok(unsafe { from_raw_parts(start.cast(), len) }),
+        len => Ok(unsafe { from_raw_parts(start.cast(), len) }),
     }
+}
+
+/// Returns the number of bytes that one transfer has of a buffer. A slice of more than `isize::MAX` bytes, or one that ends
+/// behind the last address, is not allowed in Rust, whereas programs pass such sizes for "as much as there is".
+fn transferred(start: *const c_void, len: usize) -> Result<usize, Errno> {
+    let len = len.min(MAX_TRANSFER);
+    let has_end = start.addr().checked_add(len).is_some();
+    if len > 0 && (start.is_null() || !has_end) {
+        return Err(Errno::FAULT);
+    }
+    Ok(len)
+}
+
+/// Checks the size of the buffer of `read` and `write`, which the kernel does not limit before it checks the addresses.
+fn check_size(len: usize) -> Result<(), Errno> {
+    isize::try_from(len).map(drop).map_err(|_| Errno::FAULT)
 }
 
 /// As [`data`], to be written by the kernel.
@@ -104,11 +122,10 @@ unsafe fn data<'a>(start: *const c_void, len: usize) -> Result<&'a [u8], Errno> 
 /// # Safety
 /// The program guarantees that nothing else uses the bytes.
 unsafe fn data_mut<'a>(start: *mut c_void, len: usize) -> Result<&'a mut [u8], Errno> {
-    match (start.is_null(), len) {
-        (_, 0) => Ok(&mut []),
-        (true, _) => Err(Errno::FAULT),
+    match transferred(start, len)? {
+        0 => Ok(&mut []),
         // SAFETY: as above.
-        (false, _) => Ok(unsafe { from_raw_parts_mut(start.cast(), len) }),
+        len => Ok(unsafe { from_raw_parts_mut(start.cast(), len) }),
     }
 }
 
@@ -130,20 +147,36 @@ unsafe fn address_bytes<'a>(start: *const sockaddr, len: socklen_t) -> Result<&'
     Ok(one.map_or(address, |(_, used)| &address[..used]))
 }
 
-/// Returns a list of parts of the program; `many` is the error of a list that is too long.
+/// Returns a list of parts of the program, without the bytes behind the limit of one transfer; `many` is the error of a
+/// list that is too long.
+///
+/// The entries are copied, since a program may have them at any address, and change them meanwhile.
+///
+/// # Errors
+/// `EFAULT` if the process cannot read the list, or for a part that ends behind all addresses; `EINVAL` for a part with a
+/// negative size.
 ///
 /// # Safety
 /// As for [`bytes`].
-unsafe fn list<'a>(list: *const iovec, count: usize, many: Errno) -> Result<&'a [iovec], Errno> {
+unsafe fn list(list: *const iovec, count: usize, many: Errno) -> Result<Vec<iovec>, Errno> {
     if count > MAX_PARTS {
         return Err(many);
     }
     memory::check_readable(list.cast(), count * size_of::<iovec>())?;
-    if count == 0 {
-        return Ok(&[]);
-    }
-    // SAFETY: as above.
-    Ok(unsafe { from_raw_parts(list, count) })
+    let mut room = MAX_TRANSFER;
+    (0..count)
+        .map(|at| {
+            // SAFETY: as above, for the entries of the list.
+            let mut part = unsafe { list.add(at).read_unaligned() };
+            let len = isize::try_from(part.iov_len).map_err(|_| Errno::INVAL)?;
+            // Programs have the lower half of the addresses.
+            let end = (part.iov_base.addr() as isize).checked_add(len);
+            end.ok_or(Errno::FAULT)?;
+            part.iov_len = part.iov_len.min(room);
+            room -= part.iov_len;
+            Ok(part)
+        })
+        .collect()
 }
 
 /// # Safety
@@ -178,21 +211,34 @@ unsafe fn parts_mut<'a>(
     list.iter().map(part).collect()
 }
 
-/// Returns the messages of `recvmmsg` and `sendmmsg`, as many as the kernel takes at most.
+/// Returns copies of the messages of `recvmmsg` and `sendmmsg`, as many as the kernel takes at most. The program may have
+/// them at any address.
 ///
 /// # Errors
 /// `EFAULT` if the process cannot write them.
 ///
 /// # Safety
 /// The program guarantees that nothing else uses them.
-unsafe fn several<'a>(start: *mut mmsghdr, count: c_uint) -> Result<&'a mut [mmsghdr], Errno> {
+unsafe fn several(start: *mut mmsghdr, count: c_uint) -> Result<Vec<mmsghdr>, Errno> {
     let count = (count as usize).min(MAX_PARTS);
     memory::check_writable(start.cast(), count * size_of::<mmsghdr>())?;
-    if count == 0 {
-        return Ok(&mut []);
-    }
     // SAFETY: as above.
-    Ok(unsafe { from_raw_parts_mut(start, count) })
+    Ok((0..count)
+        .map(|at| unsafe { start.add(at).read_unaligned() })
+        .collect())
+}
+
+/// Returns the size of the name of a message; 0 without a name.
+///
+/// # Errors
+/// `EINVAL` for a negative size, before the message is sent or received.
+fn name_len(message: &msghdr) -> Result<socklen_t, Errno> {
+    if message.msg_name.is_null() {
+        return Ok(0);
+    }
+    i32::try_from(message.msg_namelen)
+        .map(|_| message.msg_namelen)
+        .map_err(|_| Errno::INVAL)
 }
 
 /// Reads the size of a buffer of the program.

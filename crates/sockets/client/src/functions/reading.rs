@@ -13,7 +13,8 @@ use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespe
 use rustix::io::Errno;
 
 use super::{
-    borrow, data, data_mut, number, parts_mut, put, put_address, several, size, transfer_flags,
+    borrow, check_size, data, data_mut, name_len, number, parts_mut, put, put_address, several,
+    size, transfer_flags,
 };
 use crate::receive::{ReceivedMessage, receive};
 use crate::{memory, next, table};
@@ -47,7 +48,8 @@ pub(crate) fn receive_checked(
     receive(borrow(fd), socket, parts, flags, describes_next)
 }
 
-/// Receives a message into the buffers of a list.
+/// Receives a message into the buffers of a list. Without room in them, neither waits nor receives, as a read of the
+/// kernel; `recv` does.
 ///
 /// # Safety
 /// The program guarantees the list and its buffers.
@@ -59,6 +61,9 @@ unsafe fn receive_parts(
 ) -> Result<usize, Errno> {
     // SAFETY: as above.
     let mut parts = unsafe { parts_mut(list, entries, Errno::INVAL) }?;
+    if parts.iter().all(|part| part.is_empty()) {
+        return Ok(0);
+    }
     receive_checked(fd, socket, &mut parts, flags, false).map(|received| received.len)
 }
 
@@ -76,8 +81,14 @@ pub unsafe fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t {
         // SAFETY: the arguments are the program's.
         return unsafe { next::read(fd, buffer, len) };
     };
+    if len == 0 {
+        // As a read of the kernel.
+        return 0;
+    }
     // SAFETY: the arguments are the program's.
-    size(unsafe { receive_into(fd, socket, buffer, len, 0) }.map(|received| received.len))
+    let received =
+        check_size(len).and_then(|()| unsafe { receive_into(fd, socket, buffer, len, 0) });
+    size(received.map(|received| received.len))
 }
 
 /// Receives a message into several buffers.
@@ -245,6 +256,8 @@ unsafe fn receive_message(
     flags: c_int,
 ) -> Result<usize, Errno> {
     let count = message.msg_iovlen as usize;
+    // Behind the message, an error would cost it.
+    name_len(message)?;
     // SAFETY: as above.
     let mut parts = unsafe { parts_mut(message.msg_iov, count, Errno::MSGSIZE) }?;
     let describes_next = socket.has(Property::NxtInfo);
@@ -302,15 +315,18 @@ pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t 
         let received = unsafe { next::recvmsg(fd, message, flags) };
         if received >= 0 {
             // SAFETY: the kernel has written the message.
-            unsafe { forget_passed(&*message) };
+            unsafe { forget_passed(&message.read_unaligned()) };
         }
         return received;
     };
-    // SAFETY: the arguments are the program's, and the message can be written.
-    size(
-        memory::check_writable(message.cast(), size_of::<msghdr>())
-            .and_then(|()| unsafe { receive_message(fd, socket, &mut *message, flags) }),
-    )
+    let written = memory::check_writable(message.cast(), size_of::<msghdr>());
+    // SAFETY: the arguments are the program's, and the message can be written. The program may have it at any address.
+    size(written.and_then(|()| unsafe {
+        let mut header = message.read_unaligned();
+        let len = receive_message(fd, socket, &mut header, flags)?;
+        message.write_unaligned(header);
+        Ok(len)
+    }))
 }
 
 /// Receives several messages; waits for the first one.
@@ -329,18 +345,18 @@ pub unsafe fn recvmmsg(
         return unsafe {
             let received = next::recvmmsg(fd, messages, count, flags, timeout);
             for message in 0..usize::try_from(received).unwrap_or(0) {
-                forget_passed(&(*messages.add(message)).msg_hdr);
+                forget_passed(&messages.add(message).read_unaligned().msg_hdr);
             }
             received
         };
     };
     // SAFETY: the arguments are the program's.
-    let messages = match unsafe { several(messages, count) } {
-        Ok(messages) => messages,
+    let copies = match unsafe { several(messages, count) } {
+        Ok(copies) => copies,
         Err(error) => return number(Err(error)),
     };
     let mut done = 0;
-    for message in messages {
+    for mut message in copies {
         let mut flags = flags & !libc::MSG_WAITFORONE;
         if done > 0 {
             // As with MSG_WAITFORONE: the first message is waited for.
@@ -350,6 +366,8 @@ pub unsafe fn recvmmsg(
         match unsafe { receive_message(fd, socket, &mut message.msg_hdr, flags) } {
             Ok(len) => {
                 message.msg_len = len as c_uint;
+                // SAFETY: the messages can be written, and no more of them were copied than there are.
+                unsafe { messages.add(done as usize).write_unaligned(message) };
                 done += 1;
                 if len == 0 {
                     break;

@@ -185,7 +185,14 @@ pub unsafe fn getsockopt(
     let found = given.and_then(|given| calls::get_option(borrow(fd), (level, name), given, size));
     number(found.and_then(|(found, done)| {
         // SAFETY: the arguments are the program's.
-        unsafe { put(&found, value, len) }?;
+        if let Err(error) = unsafe { put(&found, value, len) } {
+            if let (true, Ok(branched)) = (calls::is_branching(level, name), done) {
+                // As in the kernel, the association is lost.
+                // SAFETY: the program does not know the number.
+                unsafe { super::close(branched) };
+            }
+            return Err(error);
+        }
         done
     }))
 }

@@ -8,7 +8,10 @@ use carrick_ipc::{Description, MAX_PAYLOAD};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
-use super::{address_bytes, borrow, bytes, data, number, parts, several, size, transfer_flags};
+use super::{
+    MAX_ADDRESS, address_bytes, borrow, bytes, check_size, data, name_len, number, parts, several,
+    size, transfer_flags,
+};
 use crate::calls::MAX_VALUE;
 use crate::send::{BATCH, OutgoingMessage, send as send_message, send_several};
 use crate::{memory, next, table};
@@ -36,7 +39,7 @@ unsafe fn send_from(
     send_message(borrow(fd), socket, &message)
 }
 
-/// Sends a message of several parts.
+/// Sends a message of several parts. Nothing is sent of parts that are all empty, as by a write of the kernel.
 ///
 /// # Safety
 /// The program guarantees the list and its parts.
@@ -48,6 +51,9 @@ unsafe fn send_parts(
 ) -> Result<usize, Errno> {
     // SAFETY: as above.
     let parts = unsafe { parts(list, entries, Errno::INVAL) }?;
+    if parts.iter().all(|part| part.is_empty()) {
+        return Ok(0);
+    }
     let message = OutgoingMessage {
         parts: &parts,
         flags,
@@ -67,7 +73,10 @@ pub unsafe fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
         return unsafe { next::write(fd, buffer, len) };
     };
     // SAFETY: the arguments are the program's.
-    size(unsafe { send_from(fd, socket, (buffer, len), 0, (null(), 0)) })
+    size(
+        check_size(len)
+            .and_then(|()| unsafe { send_from(fd, socket, (buffer, len), 0, (null(), 0)) }),
+    )
 }
 
 /// Sends a message of several parts.
@@ -164,11 +173,8 @@ unsafe fn outgoing_message<'a>(
     parts: &'a [IoSlice<'a>],
     flags: c_int,
 ) -> Result<OutgoingMessage<'a>, Errno> {
-    let name_len = if header.msg_name.is_null() {
-        0
-    } else {
-        header.msg_namelen
-    };
+    // Unlike `sendto`, the kernel takes the first bytes of a name that is too long.
+    let name_len = name_len(header)?.min(MAX_ADDRESS);
     let control_len = header.msg_controllen as usize;
     if control_len > MAX_VALUE {
         return Err(Errno::NOBUFS);
@@ -197,11 +203,9 @@ pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_
         // SAFETY: the arguments are the program's.
         return unsafe { next::sendmsg(fd, message, flags) };
     };
-    // SAFETY: the arguments are the program's, and the message can be read.
-    size(
-        memory::check_readable(message.cast(), size_of::<msghdr>())
-            .and_then(|()| unsafe { send_header(fd, socket, &*message, flags) }),
-    )
+    let read = memory::check_readable(message.cast(), size_of::<msghdr>());
+    // SAFETY: the arguments are the program's, and the message can be read. The program may have it at any address.
+    size(read.and_then(|()| unsafe { send_header(fd, socket, &message.read_unaligned(), flags) }))
 }
 
 /// Sends several messages.
@@ -214,15 +218,21 @@ pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
         return unsafe { next::sendmmsg(fd, messages, count, flags) };
     };
     // SAFETY: the arguments are the program's.
-    let messages = match unsafe { several(messages, count) } {
-        Ok(messages) => messages,
+    let copies = match unsafe { several(messages, count) } {
+        Ok(copies) => copies,
         Err(error) => return number(Err(error)),
     };
     let mut done = 0;
-    while done < messages.len() {
+    while done < copies.len() {
         // SAFETY: the arguments are the program's.
-        match unsafe { send_headers(fd, socket, &mut messages[done..], flags) } {
-            Ok(sent) => done += sent,
+        match unsafe { send_headers(fd, socket, &copies[done..], flags) } {
+            Ok(lens) => {
+                for len in lens {
+                    // SAFETY: the messages can be written, and no more of them are sent than there are.
+                    unsafe { (&raw mut (*messages.add(done)).msg_len).write_unaligned(len) };
+                    done += 1;
+                }
+            }
             Err(error) if done == 0 => return number(Err(error)),
             Err(_) => break,
         }
@@ -231,16 +241,16 @@ pub unsafe fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: 
     done as c_int
 }
 
-/// Sends the first messages of `sendmmsg` on a descriptor of Carrick, and returns how many.
+/// Sends the first messages of `sendmmsg` on a descriptor of Carrick, and returns their sizes.
 ///
 /// # Safety
 /// The program guarantees the messages and their buffers.
 unsafe fn send_headers(
     fd: c_int,
     socket: Description,
-    messages: &mut [mmsghdr],
+    messages: &[mmsghdr],
     flags: c_int,
-) -> Result<usize, Errno> {
+) -> Result<Vec<c_uint>, Errno> {
     let headers = messages.iter().take(BATCH).map(|message| &message.msg_hdr);
     // SAFETY: as above.
     let parts: Vec<_> = unsafe {
@@ -261,18 +271,15 @@ unsafe fn send_headers(
     if let (true, Some(first)) = (outgoing.is_empty(), messages.first()) {
         // Returns the error of its pointers.
         // SAFETY: as above.
-        return unsafe { send_header(fd, socket, &first.msg_hdr, flags) }.map(|_| 1);
+        let sent = unsafe { send_header(fd, socket, &first.msg_hdr, flags) }?;
+        return Ok(vec![sent as c_uint]);
     }
     let sent = send_several(borrow(fd), socket, &outgoing)?;
-    let lens: Vec<_> = outgoing
+    let lens = outgoing
         .iter()
         .take(sent)
-        .map(OutgoingMessage::len)
-        .collect();
-    for (message, len) in messages.iter_mut().zip(lens) {
-        message.msg_len = len as c_uint;
-    }
-    Ok(sent)
+        .map(|message| message.len() as c_uint);
+    Ok(lens.collect())
 }
 
 /// Copies a file to a descriptor, in messages of 64 KiB on one of Carrick.
@@ -289,19 +296,27 @@ pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut i64, count: size_t)
     {
         return size(Err(error));
     }
-    // SAFETY: the offset can be written, unless it is null.
-    let offset = unsafe { offset.as_mut() };
-    size(send_file(out, socket, from, offset, count))
+    // SAFETY: the offset can be read and written, unless it is null. The program may have it at any address.
+    size(unsafe {
+        let start = (!offset.is_null()).then(|| offset.read_unaligned());
+        send_file(out, socket, from, start, count).map(|(sent, end)| {
+            if !offset.is_null() {
+                offset.write_unaligned(end);
+            }
+            sent
+        })
+    })
 }
 
-/// `sendfile` to a descriptor of Carrick.
+/// `sendfile` to a descriptor of Carrick, from an offset or the position of the file, which is moved in this case. Returns
+/// the number of bytes, and the offset behind them.
 fn send_file(
     out: c_int,
     mut socket: Description,
     from: c_int,
-    offset: Option<&mut i64>,
+    offset: Option<i64>,
     count: usize,
-) -> Result<usize, Errno> {
+) -> Result<(usize, i64), Errno> {
     if from < 0 {
         return Err(Errno::BADF);
     }
@@ -312,8 +327,8 @@ fn send_file(
             Errno::SPIPE => Errno::INVAL,
             error => error,
         })?;
-    let start = match &offset {
-        Some(offset) => u64::try_from(**offset).map_err(|_| Errno::INVAL)?,
+    let start = match offset {
+        Some(offset) => u64::try_from(offset).map_err(|_| Errno::INVAL)?,
         None => own,
     };
     let mut buffer = vec![0; count.min(MAX_PAYLOAD)];
@@ -341,13 +356,10 @@ fn send_file(
         socket = table::find(out).unwrap_or(socket);
     }
     let end = start + done as u64;
-    match offset {
-        Some(offset) => *offset = end as i64,
-        None => {
-            rustix::fs::seek(file, rustix::fs::SeekFrom::Start(end))?;
-        }
+    if offset.is_none() {
+        rustix::fs::seek(file, rustix::fs::SeekFrom::Start(end))?;
     }
-    Ok(done)
+    Ok((done, end as i64))
 }
 
 /// Moves data between descriptors; `EINVAL` on one of Carrick.
