@@ -8,4 +8,6 @@
 mod arguments;
 mod fake_daemon;
 mod memory;
+mod receiving;
+mod sending;
 mod support;
