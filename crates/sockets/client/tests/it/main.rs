@@ -6,8 +6,11 @@
 #![allow(clippy::unnecessary_cast)]
 
 mod arguments;
+mod descriptors;
 mod fake_daemon;
 mod memory;
 mod receiving;
 mod sending;
+mod sockets;
 mod support;
+mod threads;
