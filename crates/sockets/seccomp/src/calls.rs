@@ -261,12 +261,10 @@ impl Supervisor {
         let [_, a1, a2, a3, a4, a5] = notification.arguments;
         let int = |at: usize| notification.int(at);
         match c_long::from(notification.number) {
-            libc::SYS_read => {
-                receive(caller, socket, &one_part(a1, a2), 0, false).map(|got| size(got.len))
-            }
+            libc::SYS_read => read(caller, socket, &one_part(a1, a2), 0),
             libc::SYS_readv => {
-                let parts = caller.parts(a1, a2, Errno::INVAL)?;
-                receive(caller, socket, &parts, 0, false).map(|received| size(received.len))
+                let parts = caller.parts(a1, count(a2), Errno::INVAL)?;
+                read(caller, socket, &parts, 0)
             }
             libc::SYS_recvfrom => {
                 let received = receive(caller, socket, &one_part(a1, a2), int(3), false)?;
@@ -277,29 +275,17 @@ impl Supervisor {
             }
             libc::SYS_preadv2 => {
                 let flags = proxy::transfer_flags(a3 as i64, int(5))?;
-                let parts = caller.parts(a1, a2, Errno::INVAL)?;
-                receive(caller, socket, &parts, flags, false).map(|received| size(received.len))
+                let parts = caller.parts(a1, count(a2), Errno::INVAL)?;
+                read(caller, socket, &parts, flags)
             }
             libc::SYS_pwritev2 => {
                 let flags = proxy::transfer_flags(a3 as i64, int(5))?;
-                send(
-                    caller,
-                    socket,
-                    &caller.parts(a1, a2, Errno::INVAL)?,
-                    [&[], &[]],
-                    flags,
-                )
+                write_parts(caller, socket, (a1, a2), flags)
             }
             libc::SYS_recvmsg => receive_message(caller, socket, a1, int(2)).map(size),
             libc::SYS_recvmmsg => receive_messages(caller, socket),
             libc::SYS_write => send(caller, socket, &one_part(a1, a2), [&[], &[]], 0),
-            libc::SYS_writev => send(
-                caller,
-                socket,
-                &caller.parts(a1, a2, Errno::INVAL)?,
-                [&[], &[]],
-                0,
-            ),
+            libc::SYS_writev => write_parts(caller, socket, (a1, a2), 0),
             libc::SYS_sendto => {
                 let address = read_address(caller, a4, if a4 == 0 { 0 } else { a5 })?;
                 send(caller, socket, &one_part(a1, a2), [&address, &[]], int(3))
@@ -488,6 +474,50 @@ fn receive(
     })
 }
 
+/// Returns the number of parts of a call, whose argument is an `int` or wider: a negative one is beyond the limit.
+fn count(argument: u64) -> u64 {
+    u64::try_from(argument as c_int).unwrap_or(u64::MAX)
+}
+
+/// `read` and its like, which return at once without room, as in the kernel.
+fn read(
+    caller: &Caller<'_>,
+    socket: &ProxySocket<'_>,
+    parts: &[Part],
+    flags: c_int,
+) -> Result<Attempt, Errno> {
+    if parts.is_empty() {
+        return Ok(size(0));
+    }
+    receive(caller, socket, parts, flags, false).map(|received| size(received.len))
+}
+
+/// `writev` and `pwritev2`, which send nothing of parts that are all empty, as in the kernel.
+fn write_parts(
+    caller: &Caller<'_>,
+    socket: &ProxySocket<'_>,
+    (list, parts): (u64, u64),
+    flags: c_int,
+) -> Result<Attempt, Errno> {
+    let parts = caller.parts(list, count(parts), Errno::INVAL)?;
+    if parts.is_empty() {
+        return Ok(size(0));
+    }
+    send(caller, socket, &parts, [&[], &[]], flags)
+}
+
+/// Returns the size of the name of a `struct msghdr`, if the name is not null.
+///
+/// # Errors
+/// `EINVAL` for a negative size, before the message is sent or received.
+fn name_len(header: &[u8]) -> Result<u32, Errno> {
+    let len = word(header, 8);
+    if long(header, 0) != 0 && i32::try_from(len).is_err() {
+        return Err(Errno::INVAL);
+    }
+    Ok(len)
+}
+
 /// `recvmsg` to a `struct msghdr` of the program.
 fn receive_message(
     caller: &Caller<'_>,
@@ -496,9 +526,9 @@ fn receive_message(
     flags: c_int,
 ) -> Result<usize, Errno> {
     let header = caller.read(address, MSGHDR)?;
+    let (name, name_space) = (long(&header, 0), name_len(&header)? as usize);
     let parts = caller.parts(long(&header, 16), long(&header, 24), Errno::MSGSIZE)?;
     let received = receive(caller, socket, &parts, flags, true)?;
-    let (name, name_space) = (long(&header, 0), word(&header, 8) as usize);
     let (control, control_space) = (long(&header, 32), long(&header, 40) as usize);
     let mut flags = received.flags;
     if name != 0 {
@@ -600,10 +630,103 @@ fn send_message(
     let parts = caller.parts(long(&header, 16), long(&header, 24), Errno::MSGSIZE)?;
     let name = match long(&header, 0) {
         0 => Vec::new(),
-        name => read_address(caller, name, word(&header, 8).into())?,
+        // Unlike `sendto`, the kernel takes the first bytes of a name that is too long.
+        name => read_address(caller, name, name_len(&header)?.min(MAX_ADDRESS).into())?,
     };
     let control_len = usize::try_from(long(&header, 40)).ok();
     let control_len = control_len.filter(|len| *len <= MAX_VALUE);
     let control = caller.read(long(&header, 32), control_len.ok_or(Errno::NOBUFS)?)?;
     send(caller, socket, &parts, [&name, &control], flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(name: u64, len: u32) -> Vec<u8> {
+        let mut header = vec![0; MSGHDR];
+        header[..8].copy_from_slice(&name.to_ne_bytes());
+        header[8..12].copy_from_slice(&len.to_ne_bytes());
+        header
+    }
+
+    #[test]
+    fn negative_sizes_of_names_are_refused() {
+        assert_eq!(name_len(&header(8, 128)), Ok(128));
+        assert_eq!(name_len(&header(8, u32::MAX)), Err(Errno::INVAL));
+        assert_eq!(name_len(&header(0, u32::MAX)), Ok(u32::MAX), "no name");
+    }
+
+    #[test]
+    fn counts_of_parts_are_integers() {
+        assert_eq!((count(0), count(1024), count(1 << 32)), (0, 1024, 0));
+        assert_eq!((count(u64::MAX), count(0xffff_ffff)), (u64::MAX, u64::MAX));
+    }
+
+    #[test]
+    fn a_list_of_messages_ends_with_the_first_failure() {
+        let value = |outcome| match outcome {
+            Ok(Attempt::Value(value)) => Ok(value),
+            Ok(_) => Ok(-1),
+            Err(error) => Err(error),
+        };
+        let until = |last: u64| {
+            move |address: u64| match address / MMSGHDR {
+                at if at < last => Ok(true),
+                _ => Err(Errno::FAULT),
+            }
+        };
+        assert_eq!(value(many(0, 9, until(5))), Ok(5));
+        assert_eq!(value(many(0, 9, until(0))), Err(Errno::FAULT));
+        assert_eq!(value(many(0, 0, until(0))), Ok(0));
+        assert_eq!(value(many(0, 5000, |_| Ok(true))), Ok(1024));
+        assert_eq!(value(many(0, 9, |_| Ok(false))), Ok(1));
+    }
+
+    #[test]
+    fn sizes_of_parts_do_not_overflow() {
+        let parts = [one_part(8, u64::MAX), one_part(8, u64::MAX)].concat();
+        assert_eq!(total(&parts), usize::MAX);
+        assert_eq!(
+            with_buffer(MAX_RECEIVED + 1, |buffer| buffer.len()),
+            MAX_RECEIVED + 1
+        );
+        assert_eq!(with_buffer(7, |buffer| buffer.len()), 7);
+    }
+
+    /// Each call that the filter notifies of has an event for which it waits, or never waits.
+    #[test]
+    fn calls_that_transfer_messages_may_wait() {
+        let event = |number: c_long| WaitingCall::of(number as c_int).map(|call| call.event);
+        for number in [
+            libc::SYS_read,
+            libc::SYS_readv,
+            libc::SYS_recvmsg,
+            libc::SYS_accept4,
+        ] {
+            assert!(
+                matches!(event(number), Some(AwaitedEvent::Readable)),
+                "{number}"
+            );
+        }
+        for number in [
+            libc::SYS_write,
+            libc::SYS_writev,
+            libc::SYS_sendto,
+            libc::SYS_sendmmsg,
+        ] {
+            assert!(
+                matches!(event(number), Some(AwaitedEvent::Writable)),
+                "{number}"
+            );
+        }
+        for number in [
+            libc::SYS_bind,
+            libc::SYS_dup,
+            libc::SYS_getsockopt,
+            libc::SYS_socket,
+        ] {
+            assert!(event(number).is_none(), "{number}");
+        }
+    }
 }

@@ -123,16 +123,13 @@ impl Caller<'_> {
         self.write(len, &(value.len() as u32).to_ne_bytes())
     }
 
-    /// Reads a list of parts (`struct iovec`); `many` is the error of a list that is too long.
+    /// Reads a list of parts (`struct iovec`), without empty ones; `many` is the error of a list that is too long.
     pub(crate) fn parts(&self, list: u64, count: u64, many: Errno) -> Result<Vec<Part>, Errno> {
         if count > MAX_PARTS {
             return Err(many);
         }
         let bytes = self.read(list, count as usize * IOVEC)?;
-        let parts = bytes
-            .chunks_exact(IOVEC)
-            .map(|entry| part(long(entry, 0), long(entry, 8) as usize));
-        Ok(parts.filter(|part| part.len > 0).collect())
+        parse_parts(&bytes)
     }
 
     /// Returns a descriptor of the thread, or of its process where the kernel has none of threads.
@@ -200,6 +197,21 @@ fn part(address: u64, len: usize) -> Part {
     }
 }
 
+/// Returns the parts of a list of `struct iovec`, without empty ones.
+///
+/// # Errors
+/// `EINVAL` for a part with a negative size, as in the kernel: `process_vm_writev` would refuse it after the message was
+/// taken.
+fn parse_parts(list: &[u8]) -> Result<Vec<Part>, Errno> {
+    let parts = list.chunks_exact(IOVEC).map(|entry| {
+        let len = usize::try_from(long(entry, 8) as i64).map_err(|_| Errno::INVAL)?;
+        Ok(part(long(entry, 0), len))
+    });
+    parts
+        .filter(|part| !matches!(part, Ok(part) if part.len == 0))
+        .collect()
+}
+
 /// Returns one buffer of the program.
 pub(crate) fn one_part(address: u64, len: u64) -> Vec<Part> {
     let part = part(address, len as usize);
@@ -228,5 +240,69 @@ pub(crate) fn can_duplicate() -> bool {
 /// # Errors
 /// `EBADF`: the number is free.
 pub(crate) fn duplicate(handle: &OwnedFd, number: i32) -> Result<OwnedFd, Errno> {
+    if number < 0 {
+        // The filter notifies of the options of SCTP with any number.
+        return Err(Errno::BADF);
+    }
     pidfd_getfd(handle, number, PidfdGetfdFlags::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(parts: &[(u64, u64)]) -> Vec<u8> {
+        let words = parts.iter().flat_map(|(base, len)| [base, len]);
+        words.flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn empty_parts_are_skipped() {
+        let parts = parse_parts(&list(&[(8, 0), (16, 5), (0, 0), (32, 7)])).unwrap();
+        let found: Vec<_> = parts.iter().map(|part| (part.base, part.len)).collect();
+        assert_eq!(found, [(16, 5), (32, 7)]);
+        assert!(parse_parts(&[]).unwrap().is_empty());
+        assert!(one_part(8, 0).is_empty());
+        assert_eq!(one_part(8, 3)[0].len, 3);
+    }
+
+    #[test]
+    fn parts_with_negative_sizes_are_refused() {
+        for len in [u64::MAX, 1 << 63] {
+            let parts = parse_parts(&list(&[(8, 4), (16, len)]));
+            assert_eq!(parts.err(), Some(Errno::INVAL), "{len:#x}");
+        }
+    }
+
+    #[test]
+    fn fields_beyond_a_structure_are_zero() {
+        let bytes = list(&[(0x0102_0304_0506_0708, 9)]);
+        assert_eq!(long(&bytes, 0), 0x0102_0304_0506_0708);
+        assert_eq!(
+            (long(&bytes, 8), long(&bytes, 9), long(&bytes, 99)),
+            (9, 0, 0)
+        );
+        assert_eq!(
+            (word(&bytes, 12), word(&bytes, 13), word(&bytes, 16)),
+            (0, 0, 0)
+        );
+    }
+
+    #[test]
+    fn lines_of_proc_are_found_by_their_names() {
+        let text = "Name:\tTgid: 9\nTgid:\t  77\nShdPnd:\t0000000000000100\n";
+        assert_eq!(field(text, "Tgid:"), Some("77"));
+        assert_eq!(field(text, "ShdPnd:"), Some("0000000000000100"));
+        assert_eq!(field(text, "SigBlk:"), None);
+    }
+
+    #[test]
+    fn own_descriptors_are_duplicated() {
+        let own = pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).unwrap();
+        let taken = duplicate(&own, own.as_raw_fd());
+        assert_eq!(taken.is_ok(), can_duplicate());
+        for number in [-1, i32::MIN] {
+            assert_eq!(duplicate(&own, number).err(), Some(Errno::BADF));
+        }
+    }
 }
