@@ -617,3 +617,6 @@ pub(crate) unsafe fn recvv<C: SocketCalls>(
         received.len
     }
 }
+
+#[cfg(test)]
+mod tests;
