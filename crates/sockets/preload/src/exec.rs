@@ -39,7 +39,9 @@ pub unsafe extern "C" fn execve(
 ///
 /// # Safety
 /// The environment is null or a list of strings that ends with null.
-unsafe fn extended(environment: *const *const c_char) -> Option<(CString, Vec<*const c_char>)> {
+pub(crate) unsafe fn extended(
+    environment: *const *const c_char,
+) -> Option<(CString, Vec<*const c_char>)> {
     if environment.is_null() {
         return None;
     }

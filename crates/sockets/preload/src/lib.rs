@@ -4,4 +4,10 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod exec;
+// The daemon of the client's tests.
+#[cfg(test)]
+#[path = "../../client/tests/it/fake_daemon.rs"]
+mod fake_daemon;
 mod hooks;
+#[cfg(test)]
+mod tests;

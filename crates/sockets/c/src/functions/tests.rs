@@ -25,14 +25,18 @@ struct FakeCalls;
 
 fn answer(name: c_int, given: &[u8]) -> Answer {
     CALLS.with_borrow_mut(|calls| calls.push((name, given.to_vec())));
-    let answer = ANSWERS.with_borrow_mut(VecDeque::pop_front).unwrap_or_default();
+    let answer = ANSWERS
+        .with_borrow_mut(VecDeque::pop_front)
+        .unwrap_or_default();
     // SAFETY: libc returns the location of the thread's `errno`.
     unsafe { *libc::__errno_location() = answer.1 };
     answer
 }
 
 fn expect(answers: &[(c_int, c_int, &[u8])]) {
-    let answers = answers.iter().map(|(result, error, bytes)| (*result, *error, bytes.to_vec()));
+    let answers = answers
+        .iter()
+        .map(|(result, error, bytes)| (*result, *error, bytes.to_vec()));
     ANSWERS.set(answers.collect());
     CALLS.take();
 }
@@ -54,7 +58,9 @@ impl SocketCalls for FakeCalls {
             let size = *len as usize;
             let (result, _, written) = answer(name, bytes(value, size));
             assert!(written.len() <= size);
-            value.cast::<u8>().copy_from(written.as_ptr(), written.len());
+            value
+                .cast::<u8>()
+                .copy_from(written.as_ptr(), written.len());
             *len = written.len() as socklen_t;
             result
         }
@@ -76,10 +82,16 @@ impl SocketCalls for FakeCalls {
         // SAFETY: the message and its parts are those of the function under test.
         unsafe {
             let message = &*message;
-            answer(0, bytes(message.msg_control, message.msg_controllen as usize));
+            answer(
+                0,
+                bytes(message.msg_control, message.msg_controllen as usize),
+            );
             answer(1, bytes(message.msg_name, message.msg_namelen as usize));
             let parts = (0..message.msg_iovlen as usize).map(|at| &*message.msg_iov.add(at));
-            let data: Vec<u8> = parts.flat_map(|part| bytes(part.iov_base, part.iov_len)).copied().collect();
+            let data: Vec<u8> = parts
+                .flat_map(|part| bytes(part.iov_base, part.iov_len))
+                .copied()
+                .collect();
             answer(2, &data).0 as ssize_t
         }
     }
@@ -90,7 +102,10 @@ impl SocketCalls for FakeCalls {
         unsafe {
             let message = &mut *message;
             assert!(control.len() <= message.msg_controllen as usize);
-            message.msg_control.cast::<u8>().copy_from(control.as_ptr(), control.len());
+            message
+                .msg_control
+                .cast::<u8>()
+                .copy_from(control.as_ptr(), control.len());
             message.msg_controllen = control.len() as _;
             message.msg_flags = 0x80;
             message.msg_namelen = 16;
@@ -143,7 +158,10 @@ fn addresses_of_other_families_are_refused() {
         assert_eq!(bindx::<FakeCalls>(3, start, 2, SCTP_BINDX_ADD_ADDR), -1);
         assert_eq!(errno(), libc::EINVAL);
         assert_eq!(connectx::<FakeCalls>(3, start, 2, null_mut()), -1);
-        assert_eq!(connectx_by_setting::<FakeCalls>(3, start, 2, SCTP_SOCKOPT_CONNECTX), -1);
+        assert_eq!(
+            connectx_by_setting::<FakeCalls>(3, start, 2, SCTP_SOCKOPT_CONNECTX),
+            -1
+        );
         assert!(calls().is_empty());
         // No address is an empty list, which the socket refuses.
         assert_eq!(packed(start, -1), Some(&[][..]));
@@ -156,14 +174,22 @@ fn addresses_of_other_families_are_refused() {
 #[test]
 fn a_set_up_in_progress_has_its_identifier() {
     let list = two_addresses();
-    for (result, error, expected) in [(0, 0, 7), (-1, libc::EINPROGRESS, 7), (-1, libc::EINVAL, -5)] {
+    for (result, error, expected) in [
+        (0, 0, 7),
+        (-1, libc::EINPROGRESS, 7),
+        (-1, libc::EINVAL, -5),
+    ] {
         expect(&[(result, error, &7_i32.to_ne_bytes())]);
         let mut association = -5;
         // SAFETY: the list has two addresses.
-        let done = unsafe { connectx::<FakeCalls>(3, list.as_ptr().cast(), 2, &raw mut association) };
+        let done =
+            unsafe { connectx::<FakeCalls>(3, list.as_ptr().cast(), 2, &raw mut association) };
         assert_eq!((done, association), (result, expected));
         let recorded = calls();
-        assert_eq!((recorded[0].0, recorded[0].1.len()), (SCTP_SOCKOPT_CONNECTX3, 16));
+        assert_eq!(
+            (recorded[0].0, recorded[0].1.len()),
+            (SCTP_SOCKOPT_CONNECTX3, 16)
+        );
         assert_eq!(recorded[0].1[4..8], 44_i32.to_ne_bytes());
         assert_eq!(recorded[0].1[8..], list.as_ptr().addr().to_ne_bytes());
     }
@@ -178,7 +204,13 @@ fn a_branched_off_association_is_a_descriptor() {
     assert_eq!(peeloff_flags::<FakeCalls>(3, 3, 2048), 9);
     assert_eq!((peeloff::<FakeCalls>(3, 3), errno()), (-1, libc::EINVAL));
     let recorded = calls();
-    assert_eq!(recorded[0], (SCTP_SOCKOPT_PEELOFF, [3_i32, 0].map(i32::to_ne_bytes).concat()));
+    assert_eq!(
+        recorded[0],
+        (
+            SCTP_SOCKOPT_PEELOFF,
+            [3_i32, 0].map(i32::to_ne_bytes).concat()
+        )
+    );
     let with_flags = [3_i32, 0, 2048].map(i32::to_ne_bytes).concat();
     assert_eq!(recorded[1], (SCTP_SOCKOPT_PEELOFF_FLAGS, with_flags));
 }
@@ -186,7 +218,12 @@ fn a_branched_off_association_is_a_descriptor() {
 /// RFC 6458, sections 9.3 and 9.4
 #[test]
 fn lists_of_addresses_grow_until_they_fit() {
-    let value = [&0_i32.to_ne_bytes()[..], &2_i32.to_ne_bytes(), &two_addresses()].concat();
+    let value = [
+        &0_i32.to_ne_bytes()[..],
+        &2_i32.to_ne_bytes(),
+        &two_addresses(),
+    ]
+    .concat();
     expect(&[(-1, libc::ENOMEM, &[]), (0, 0, &value)]);
     let mut list = null_mut();
     // SAFETY: the pointer is that of the test, and the list is read before it is released.
@@ -203,10 +240,16 @@ fn lists_of_addresses_grow_until_they_fit() {
     expect(&[(-1, libc::ENOMEM, &[][..]); 30]);
     // SAFETY: as above.
     unsafe {
-        assert_eq!(get_addresses::<FakeCalls>(3, 5, SCTP_GET_PEER_ADDRS, &raw mut list), -1);
+        assert_eq!(
+            get_addresses::<FakeCalls>(3, 5, SCTP_GET_PEER_ADDRS, &raw mut list),
+            -1
+        );
         assert_eq!(calls().len(), 16);
         expect(&[(-1, libc::ENOTCONN, &[])]);
-        assert_eq!(get_addresses::<FakeCalls>(3, 5, SCTP_GET_PEER_ADDRS, &raw mut list), -1);
+        assert_eq!(
+            get_addresses::<FakeCalls>(3, 5, SCTP_GET_PEER_ADDRS, &raw mut list),
+            -1
+        );
     }
     assert_eq!((errno(), calls().len()), (libc::ENOTCONN, 1));
 }
@@ -217,7 +260,8 @@ fn an_option_has_its_association_in_front() {
     let mut len = 12;
     expect(&[(0, 0, &[1, 2, 3])]);
     // SAFETY: the value has 12 bytes at this address.
-    let done = unsafe { opt_info::<FakeCalls>(3, 5, 14, value[1..].as_mut_ptr().cast(), &raw mut len) };
+    let done =
+        unsafe { opt_info::<FakeCalls>(3, 5, 14, value[1..].as_mut_ptr().cast(), &raw mut len) };
     assert_eq!((done, len), (0, 3));
     assert_eq!(calls()[0].1[..4], 5_i32.to_ne_bytes());
 }
@@ -236,8 +280,18 @@ fn attributes_go_with_a_message() {
     expect(&[(0, 0, &[]), (0, 0, &[]), (7, 0, &[])]);
     // SAFETY: the message, the address and the attributes are valid.
     unsafe {
-        assert_eq!(sendmsg::<FakeCalls>(3, part, (to.as_ptr().cast(), 16), &info), 7);
-        assert_eq!(calls(), [(0, control.clone()), (1, to[..16].to_vec()), (2, data.to_vec())]);
+        assert_eq!(
+            sendmsg::<FakeCalls>(3, part, (to.as_ptr().cast(), 16), &info),
+            7
+        );
+        assert_eq!(
+            calls(),
+            [
+                (0, control.clone()),
+                (1, to[..16].to_vec()),
+                (2, data.to_vec())
+            ]
+        );
         assert_eq!(send::<FakeCalls>(3, part, encoded.as_ptr().cast(), 64), 0);
         assert_eq!(calls(), [(0, control), (1, Vec::new()), (2, data.to_vec())]);
         assert_eq!(FLAGS.take(), 64);
@@ -258,7 +312,8 @@ fn attributes_of_sendv_have_their_sizes() {
         (SCTP_SENDV_PRINFO, PrInfo::SIZE, vec![SCTP_PRINFO]),
         (SCTP_SENDV_AUTHINFO, AuthInfo::SIZE, vec![SCTP_AUTHINFO]),
     ] {
-        let kinds = |attributes: Vec<ControlMessage>| attributes.iter().map(|one| one.kind).collect();
+        let kinds =
+            |attributes: Vec<ControlMessage>| attributes.iter().map(|one| one.kind).collect();
         assert_eq!(attributes(&spa[..size], kind).map(kinds), Some(found));
         assert!(size == 0 || attributes(&spa[..size - 1], kind).is_none());
     }
@@ -268,7 +323,11 @@ fn attributes_of_sendv_have_their_sizes() {
         let spa = [&valid.to_ne_bytes()[..], &spa[4..]].concat();
         let found = attributes(&spa, SCTP_SENDV_SPA).unwrap();
         assert_eq!(found.len(), valid.count_ones() as usize);
-        assert!(found.iter().all(|one| spa.windows(one.data.len()).any(|part| part == one.data)));
+        assert!(
+            found
+                .iter()
+                .all(|one| spa.windows(one.data.len()).any(|part| part == one.data))
+        );
     }
 }
 
@@ -282,15 +341,28 @@ fn further_addresses_are_ancillary_data() {
         iov_base: data.as_ptr().cast_mut().cast(),
         iov_len: 7,
     };
-    let attributes = (info.as_ptr().cast(), info.len() as socklen_t, SCTP_SENDV_SNDINFO);
+    let attributes = (
+        info.as_ptr().cast(),
+        info.len() as socklen_t,
+        SCTP_SENDV_SNDINFO,
+    );
     expect(&[]);
     // SAFETY: the message, the addresses and the attributes are valid.
     unsafe {
-        sendv::<FakeCalls>(3, (&raw const part, 1), (list.as_ptr().cast(), 2), attributes, 0);
+        sendv::<FakeCalls>(
+            3,
+            (&raw const part, 1),
+            (list.as_ptr().cast(), 2),
+            attributes,
+            0,
+        );
         let recorded = calls();
         assert_eq!(recorded[1].1, list[..16]);
         let control = read_control(&recorded[0].1).unwrap();
-        assert_eq!((control[0].kind, &control[0].data[..]), (SCTP_DSTADDRV6, &list[24..40]));
+        assert_eq!(
+            (control[0].kind, &control[0].data[..]),
+            (SCTP_DSTADDRV6, &list[24..40])
+        );
         assert_eq!((control[1].kind, &control[1].data), (SCTP_SNDINFO, &info));
         for count in [-1, i32::MIN] {
             let sent = sendv::<FakeCalls>(3, (&raw const part, count), (null(), 0), attributes, 0);
@@ -334,7 +406,11 @@ fn a_received_message_has_its_attributes() {
 #[test]
 fn attributes_of_recvv_fit_into_their_space() {
     let (this, next) = (RcvInfo::default().encode(), NxtInfo::default().encode());
-    let both = [control_of(SCTP_NXTINFO, &next), control_of(SCTP_RCVINFO, &this)].concat();
+    let both = [
+        control_of(SCTP_NXTINFO, &next),
+        control_of(SCTP_RCVINFO, &this),
+    ]
+    .concat();
     let (rn, rcv, nxt) = (RcvInfo::SIZE + NxtInfo::SIZE, RcvInfo::SIZE, NxtInfo::SIZE);
     let mut buffer = [0_u8; 9];
     let part = iovec {
@@ -345,7 +421,11 @@ fn attributes_of_recvv_fit_into_their_space() {
         (&both[..], rn, (SCTP_RECVV_RN, rn)),
         (&both, rn - 1, (SCTP_RECVV_RCVINFO, rcv)),
         (&both, rcv - 1, (SCTP_RECVV_NOINFO, rcv - 1)),
-        (&control_of(SCTP_NXTINFO, &next), nxt, (SCTP_RECVV_NXTINFO, nxt)),
+        (
+            &control_of(SCTP_NXTINFO, &next),
+            nxt,
+            (SCTP_RECVV_NXTINFO, nxt),
+        ),
         (&[], rn, (SCTP_RECVV_NOINFO, rn)),
     ] {
         expect(&[(7, 0, control)]);
@@ -353,9 +433,18 @@ fn attributes_of_recvv_fit_into_their_space() {
         let attributes = (info.as_mut_ptr().cast(), &raw mut len, &raw mut kind);
         let none = (null_mut(), null_mut());
         // SAFETY: the buffers and the other pointers are valid or null.
-        let read = unsafe { recvv::<FakeCalls>(3, (&raw const part, 1), none, attributes, null_mut()) };
-        assert_eq!((read, kind, len as usize), (7, expected.0, expected.1), "{space}");
-        let written = if kind == SCTP_RECVV_NOINFO { 0 } else { expected.1 };
+        let read =
+            unsafe { recvv::<FakeCalls>(3, (&raw const part, 1), none, attributes, null_mut()) };
+        assert_eq!(
+            (read, kind, len as usize),
+            (7, expected.0, expected.1),
+            "{space}"
+        );
+        let written = if kind == SCTP_RECVV_NOINFO {
+            0
+        } else {
+            expected.1
+        };
         assert!(info[written..].iter().all(|byte| *byte == 0xff), "{space}");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
@@ -40,9 +41,10 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn start() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
-        let directory = std::env::temp_dir().join(format!("carrick-client-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let path = directory.join("socket");
+        std::fs::create_dir_all(directory()).unwrap();
+        // SAFETY: the function has the type of a handler.
+        assert_eq!(unsafe { libc::atexit(remove_directory) }, 0);
+        let path = directory().join("socket");
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let listener = socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
         rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
@@ -54,6 +56,16 @@ pub(crate) fn start() {
             }
         });
     });
+}
+
+/// Directory of the daemon's control socket.
+fn directory() -> PathBuf {
+    std::env::temp_dir().join(format!("carrick-client-{}", std::process::id()))
+}
+
+/// Removes the directory when the process ends.
+extern "C" fn remove_directory() {
+    let _ = std::fs::remove_dir_all(directory());
 }
 
 /// Returns the pair of a socket: the program's end and the daemon's.
