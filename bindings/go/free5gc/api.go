@@ -4,6 +4,8 @@ package sctp
 
 import "github.com/carrick-sctp/carrick/bindings/go/compat"
 
+// Constants of a package are its own: Go has no alias of them all, so that each module lists them.
+
 // Level of SCTP's socket options, flags of SCTPBind, and the flag of notifications.
 const (
 	SOL_SCTP = 132
@@ -121,6 +123,8 @@ type (
 	SCTPState            = compat.SCTPState
 	SndInfo              = compat.SndInfo
 	SndRcvInfo           = compat.SndRcvInfo
+	// SCTPSndRcvInfoWrappedConn is a connection whose messages have their SndRcvInfo in front.
+	SCTPSndRcvInfoWrappedConn = compat.SCTPSndRcvInfoWrappedConn
 )
 
 // ResolveSCTPAddr returns the address of a string such as "192.0.2.1/198.51.100.1:38412". The network is
@@ -135,3 +139,9 @@ func SCTPBind(fd int, addr *SCTPAddr, flags int) error { return compat.SCTPBind(
 
 // SCTPConnect sets up an association on a descriptor, and returns its identifier.
 func SCTPConnect(fd int, addr *SCTPAddr) (int, error) { return compat.SCTPConnect(fd, addr) }
+
+// NewSCTPSndRcvInfoWrappedConn returns the wrapped connection of a connection, which it subscribes to
+// SCTP_EVENT_DATA_IO; nil if that fails.
+func NewSCTPSndRcvInfoWrappedConn(conn *SCTPConn) *SCTPSndRcvInfoWrappedConn {
+	return compat.NewSCTPSndRcvInfoWrappedConn(conn.base)
+}

@@ -1,20 +1,23 @@
 //go:build linux
 
-package sctp
+package compat
 
 import (
 	"net"
 	"time"
 )
 
+// eventDataIO is SCTP_EVENT_DATA_IO of both modules.
+const eventDataIO = 1 << 0
+
 // SCTPSndRcvInfoWrappedConn is a connection whose messages have their SndRcvInfo in front, in Linux's
 // layout.
-type SCTPSndRcvInfoWrappedConn struct{ conn *SCTPConn }
+type SCTPSndRcvInfoWrappedConn struct{ conn *Conn }
 
 // NewSCTPSndRcvInfoWrappedConn returns the wrapped connection of a connection, which it subscribes to
 // SCTP_EVENT_DATA_IO; nil if that fails.
-func NewSCTPSndRcvInfoWrappedConn(conn *SCTPConn) *SCTPSndRcvInfoWrappedConn {
-	if conn.SubscribeEvents(SCTP_EVENT_DATA_IO) != nil {
+func NewSCTPSndRcvInfoWrappedConn(conn *Conn) *SCTPSndRcvInfoWrappedConn {
+	if conn.SubscribeEvents(eventDataIO) != nil {
 		return nil
 	}
 	return &SCTPSndRcvInfoWrappedConn{conn}
