@@ -1,12 +1,12 @@
 //! Parameters (RFC 4233, sections 3.2 and 3.3).
 
 use super::tag;
-use crate::message::field::{Parameter, Value, enumerations, octet_strings};
+use crate::message::field::{Parameter, Value, enumerations, newtypes};
 use crate::message::{DecodeError, EncodeError, MessageWriter};
 
-octet_strings! {
+newtypes! {
     /// Protocol Data: message of the user of Q.921, such as Q.931 (section 3.3.1.3).
-    ProtocolData = tag::PROTOCOL_DATA;
+    ProtocolData(Bytes) = tag::PROTOCOL_DATA;
 }
 
 enumerations! {

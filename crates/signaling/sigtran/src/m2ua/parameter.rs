@@ -4,15 +4,15 @@ use bytes::Bytes;
 
 use super::{InterfaceIdentifier, tag};
 use crate::message::field::{
-    Parameter, Value, composites, enumerations, named_numbers, number_parameters, numbers,
+    Parameter, Value, composites, enumerations, named_numbers, newtypes, single_parameters,
 };
 use crate::message::{DecodeError, EncodeError, MessageWriter};
 
-numbers! {
+newtypes! {
     /// Sequence Number: an FSN or BSN of the link (sections 3.3.1.9 and 3.3.1.10).
-    SequenceNumber = tag::SEQUENCE_NUMBER;
+    SequenceNumber(u32) = tag::SEQUENCE_NUMBER;
     /// Local-LK-Identifier: correlates a registration with its result (section 3.3.4.1).
-    LocalLinkKeyIdentifier = tag::LOCAL_LINK_KEY_IDENTIFIER;
+    LocalLinkKeyIdentifier(u32) = tag::LOCAL_LINK_KEY_IDENTIFIER;
 }
 
 enumerations! {
@@ -154,40 +154,23 @@ impl Parameter for ProtocolData {
     }
 }
 
-/// Declares identifiers in the low half of a number whose high half is reserved.
-macro_rules! identifiers {
-    ($($(#[$doc:meta])* $name:ident = $tag:path;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// ```text
-        /// +-------------------------------+-------------------------------+
-        /// |           reserved            |          identifier           |
-        /// +-------------------------------+-------------------------------+
-        /// ```
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub struct $name(pub u16);
-
-        impl Parameter for $name {
-            const TAG: u16 = $tag;
-
-            fn decode(value: Value<'_>) -> Result<Self, DecodeError> {
-                let [_, _, high, low] = value.exact()?;
-                Ok(Self(u16::from_be_bytes([high, low])))
-            }
-
-            fn encode(&self, writer: &mut MessageWriter) -> Result<(), EncodeError> {
-                writer.number(Self::TAG, self.0.into());
-                Ok(())
-            }
-        }
-    )*};
-}
-
-identifiers! {
+newtypes! {
     /// Signalling Data Terminal Identifier, of which 12 or 14 bits are significant (section 3.3.4.1).
-    SdtIdentifier = tag::SDT_IDENTIFIER;
+    ///
+    /// ```text
+    /// +-------------------------------+-------------------------------+
+    /// |           reserved            |          identifier           |
+    /// +-------------------------------+-------------------------------+
+    /// ```
+    SdtIdentifier(u16) = tag::SDT_IDENTIFIER;
     /// Signalling Data Link Identifier, of which 12 or 14 bits are significant (section 3.3.4.1).
-    SdlIdentifier = tag::SDL_IDENTIFIER;
+    ///
+    /// ```text
+    /// +-------------------------------+-------------------------------+
+    /// |           reserved            |          identifier           |
+    /// +-------------------------------+-------------------------------+
+    /// ```
+    SdlIdentifier(u16) = tag::SDL_IDENTIFIER;
 }
 
 named_numbers! {
@@ -214,7 +197,7 @@ named_numbers! {
     }
 }
 
-number_parameters! {
+single_parameters! {
     RegistrationStatus = tag::REGISTRATION_STATUS,
     DeregistrationStatus = tag::DEREGISTRATION_STATUS,
 }

@@ -5,16 +5,16 @@ use bytes::Bytes;
 use super::{PointCode, RoutingContext, tag};
 use crate::message::common::{deregistration_status, user_cause};
 use crate::message::field::{
-    Parameter, Value, composites, named_numbers, number_parameters, numbers,
+    Parameter, Value, composites, named_numbers, newtypes, single_parameters,
 };
 use crate::message::{DecodeError, EncodeError, MessageWriter};
 
-numbers! {
+newtypes! {
     /// Network Appearance: the SS7 network of a message, and with it the format of its point codes
     /// (section 3.3.1). Local to an SGP and its ASPs.
-    NetworkAppearance = tag::NETWORK_APPEARANCE;
+    NetworkAppearance(u32) = tag::NETWORK_APPEARANCE;
     /// Local-RK-Identifier: correlates a registration with its result (section 3.6.1).
-    LocalRoutingKeyIdentifier = tag::LOCAL_ROUTING_KEY_IDENTIFIER;
+    LocalRoutingKeyIdentifier(u32) = tag::LOCAL_ROUTING_KEY_IDENTIFIER;
 }
 
 named_numbers! {
@@ -41,7 +41,7 @@ deregistration_status! {
     DeregistrationStatus = tag::DEREGISTRATION_STATUS;
 }
 
-number_parameters! {
+single_parameters! {
     RegistrationStatus = tag::REGISTRATION_STATUS,
 }
 

@@ -6,20 +6,18 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 
-use super::field::{
-    Parameter, Value, enumerations, named_numbers, number_parameters, numbers, octet_strings,
-};
+use super::field::{Parameter, Value, enumerations, named_numbers, newtypes, single_parameters};
 use super::{DecodeError, EncodeError, MessageWriter, tag::common as tag};
 use crate::PointCode;
 use crate::aspm::AsIds;
 
-numbers! {
+newtypes! {
     /// Routing Context: identifies a Routing Key, and with it an application server (RFC 4666, section 1.4.2.1).
-    RoutingContext = tag::ROUTING_CONTEXT;
+    RoutingContext(u32) = tag::ROUTING_CONTEXT;
     /// Correlation Id of a message within an application server (RFC 4666, section 3.3.1).
-    CorrelationId = tag::CORRELATION_ID;
+    CorrelationId(u32) = tag::CORRELATION_ID;
     /// ASP Identifier: unique among the ASPs of an application server (RFC 4666, section 3.5.1).
-    AspIdentifier = tag::ASP_IDENTIFIER;
+    AspIdentifier(u32) = tag::ASP_IDENTIFIER;
 }
 
 named_numbers! {
@@ -83,13 +81,13 @@ named_numbers! {
 }
 
 // Undefined codes are accepted: an Error message must not be answered with another one.
-number_parameters! {
+single_parameters! {
     ErrorCode = tag::ERROR_CODE,
 }
 
-octet_strings! {
+newtypes! {
     /// Diagnostic Information: usually the begin of the offending message (RFC 4666, section 3.8.1).
-    DiagnosticInformation = tag::DIAGNOSTIC_INFORMATION;
+    DiagnosticInformation(Bytes) = tag::DIAGNOSTIC_INFORMATION;
 }
 
 enumerations! {
@@ -432,7 +430,7 @@ macro_rules! deregistration_status {
             }
         }
 
-        number_parameters! {
+        single_parameters! {
             $name = $tag,
         }
     };

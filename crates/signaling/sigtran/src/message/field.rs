@@ -259,8 +259,46 @@ impl From<RuleViolation> for EncodeError {
     }
 }
 
-/// Implements [`Parameter`] for types around one number of 32 bits with any value.
-macro_rules! number_parameters {
+/// Value of a parameter that has nothing else.
+pub(crate) trait SingleValue: Sized {
+    fn read(value: Value<'_>) -> Result<Self, DecodeError>;
+    fn write(&self, tag: u16, writer: &mut MessageWriter);
+}
+
+/// Octets of any number.
+impl SingleValue for Bytes {
+    fn read(value: Value<'_>) -> Result<Self, DecodeError> {
+        Ok(value.all())
+    }
+
+    fn write(&self, tag: u16, writer: &mut MessageWriter) {
+        writer.parameter(tag, self);
+    }
+}
+
+/// Implements [`SingleValue`] for numbers, which are the last octets of four: those in front are reserved.
+macro_rules! single_numbers {
+    ($($kind:ident = |$value:ident| $read:expr;)*) => {$(
+        impl SingleValue for $kind {
+            fn read($value: Value<'_>) -> Result<Self, DecodeError> {
+                $read
+            }
+
+            fn write(&self, tag: u16, writer: &mut MessageWriter) {
+                writer.number(tag, (*self).into());
+            }
+        }
+    )*};
+}
+
+single_numbers! {
+    u8 = |value| value.octet();
+    u16 = |value| value.number().map(|number| number as u16);
+    u32 = |value| value.number();
+}
+
+/// Implements [`Parameter`] for types around a [`SingleValue`].
+macro_rules! single_parameters {
     ($($name:ident = $tag:path,)*) => {$(
         impl $crate::message::field::Parameter for $name {
             const TAG: u16 = $tag;
@@ -268,88 +306,39 @@ macro_rules! number_parameters {
             fn decode(
                 value: $crate::message::field::Value<'_>,
             ) -> Result<Self, $crate::message::DecodeError> {
-                value.number().map(Self)
+                $crate::message::field::SingleValue::read(value).map(Self)
             }
 
             fn encode(
                 &self,
                 writer: &mut $crate::message::MessageWriter,
             ) -> Result<(), $crate::message::EncodeError> {
-                writer.number(Self::TAG, self.0);
+                $crate::message::field::SingleValue::write(&self.0, Self::TAG, writer);
                 Ok(())
             }
         }
     )*};
 }
-pub(crate) use number_parameters;
+pub(crate) use single_parameters;
 
-/// Declares parameters that are one number of 32 bits.
-macro_rules! numbers {
-    ($($(#[$doc:meta])* $name:ident = $tag:path;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub struct $name(pub u32);
-
-        $crate::message::field::number_parameters!($name = $tag,);
+/// Declares parameters that are one [`SingleValue`]: a number, or octets.
+macro_rules! newtypes {
+    ($($(#[$doc:meta])* $name:ident($kind:ident) = $tag:path;)*) => {$(
+        $crate::message::field::newtypes!(@declare $kind $(#[$doc])* $name);
+        $crate::message::field::single_parameters!($name = $tag,);
     )*};
-}
-pub(crate) use numbers;
-
-/// Declares parameters that are one octet in the last of four octets.
-macro_rules! octets {
-    ($($(#[$doc:meta])* $name:ident = $tag:path;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub struct $name(pub u8);
-
-        impl $crate::message::field::Parameter for $name {
-            const TAG: u16 = $tag;
-
-            fn decode(
-                value: $crate::message::field::Value<'_>,
-            ) -> Result<Self, $crate::message::DecodeError> {
-                value.octet().map(Self)
-            }
-
-            fn encode(
-                &self,
-                writer: &mut $crate::message::MessageWriter,
-            ) -> Result<(), $crate::message::EncodeError> {
-                writer.number(Self::TAG, self.0.into());
-                Ok(())
-            }
-        }
-    )*};
-}
-pub(crate) use octets;
-
-/// Declares parameters that are octets of any number.
-macro_rules! octet_strings {
-    ($($(#[$doc:meta])* $name:ident = $tag:path;)*) => {$(
+    (@declare Bytes $(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, Debug)]
         pub struct $name(pub bytes::Bytes);
-
-        impl $crate::message::field::Parameter for $name {
-            const TAG: u16 = $tag;
-
-            fn decode(
-                value: $crate::message::field::Value<'_>,
-            ) -> Result<Self, $crate::message::DecodeError> {
-                Ok(Self(value.all()))
-            }
-
-            fn encode(
-                &self,
-                writer: &mut $crate::message::MessageWriter,
-            ) -> Result<(), $crate::message::EncodeError> {
-                writer.parameter(Self::TAG, &self.0);
-                Ok(())
-            }
-        }
-    )*};
+    };
+    (@declare $number:ident $(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(pub $number);
+    };
 }
-pub(crate) use octet_strings;
+pub(crate) use newtypes;
 
 /// Declares numbers with named values; others are kept as received.
 macro_rules! named_numbers {

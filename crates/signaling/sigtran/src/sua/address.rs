@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use super::{PointCode, tag};
 use crate::message::common::unmasked;
-use crate::message::field::{Field, Parameter, Value, missing, octets};
+use crate::message::field::{Field, Parameter, Value, missing, newtypes};
 use crate::message::{DecodeError, EncodeError, MessageWriter};
 
-octets! {
+newtypes! {
     /// Subsystem Number, SSN, of an SCCP user (section 3.10.2.5).
     ///
     /// ```text
@@ -18,7 +18,7 @@ octets! {
     /// |                   reserved                    |      SSN      |
     /// +-----------------------------------------------+---------------+
     /// ```
-    SubsystemNumber = tag::SUBSYSTEM_NUMBER;
+    SubsystemNumber(u8) = tag::SUBSYSTEM_NUMBER;
 }
 
 /// Address of an SCCP user (section 3.10.2).

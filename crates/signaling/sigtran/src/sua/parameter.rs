@@ -2,30 +2,24 @@
 
 use super::tag;
 use crate::message::common::user_cause;
-use crate::message::field::{Parameter, Value, enumerations, numbers, octet_strings, octets};
+use crate::message::field::{Parameter, Value, enumerations, newtypes};
 use crate::message::{DecodeError, DecodeErrorKind, EncodeError, MessageWriter};
 
-numbers! {
+newtypes! {
     /// Network Appearance: the SS7 network of a Routing Key (section 3.10.13). Local to an SG and its ASPs.
-    NetworkAppearance = tag::NETWORK_APPEARANCE;
+    NetworkAppearance(u32) = tag::NETWORK_APPEARANCE;
     /// Local Routing Key Identifier: correlates a registration with its result (section 3.9.24).
-    LocalRoutingKeyIdentifier = tag::LOCAL_ROUTING_KEY_IDENTIFIER;
+    LocalRoutingKeyIdentifier(u32) = tag::LOCAL_ROUTING_KEY_IDENTIFIER;
     /// Source Reference Number of a connection, allocated by the sender (section 3.10.4).
-    SourceReferenceNumber = tag::SOURCE_REFERENCE_NUMBER;
+    SourceReferenceNumber(u32) = tag::SOURCE_REFERENCE_NUMBER;
     /// Destination Reference Number of a connection, allocated by the receiver (section 3.10.5).
-    DestinationReferenceNumber = tag::DESTINATION_REFERENCE_NUMBER;
+    DestinationReferenceNumber(u32) = tag::DESTINATION_REFERENCE_NUMBER;
     /// Sequence Control: messages with the same value keep their order (section 3.10.22).
-    SequenceControl = tag::SEQUENCE_CONTROL;
-}
-
-octets! {
+    SequenceControl(u32) = tag::SEQUENCE_CONTROL;
     /// Credit: size of the window in messages, for protocol class 3 (section 3.10.10).
-    Credit = tag::CREDIT;
-}
-
-octet_strings! {
+    Credit(u8) = tag::CREDIT;
     /// Data: message of the SCCP user (section 3.10.11).
-    UserData = tag::DATA;
+    UserData(Bytes) = tag::DATA;
 }
 
 enumerations! {

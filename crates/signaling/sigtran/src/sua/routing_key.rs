@@ -6,7 +6,7 @@ use super::{
 };
 use crate::message::common::deregistration_status;
 use crate::message::field::{
-    Parameter, Value, composites, missing, named_numbers, number_parameters,
+    Parameter, Value, composites, missing, named_numbers, single_parameters,
 };
 use crate::message::{DecodeError, EncodeError, MessageWriter};
 
@@ -33,7 +33,7 @@ deregistration_status! {
     DeregistrationStatus = tag::DEREGISTRATION_STATUS;
 }
 
-number_parameters! {
+single_parameters! {
     RegistrationStatus = tag::REGISTRATION_STATUS,
 }
 
