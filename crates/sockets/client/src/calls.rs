@@ -321,6 +321,10 @@ pub(crate) fn set_up(result: &OwnedFd) -> Result<(), Errno> {
 }
 
 /// Replaces a descriptor whose pair cannot be used again; the number remains.
+///
+/// The pair of a set-up that failed has hung up, and the kernel has no way to open one again, whereas a program may call
+/// `connect` again on its descriptor. `dup3` replaces the file in one step, so that no other thread gets the number in
+/// between; other duplicates of the descriptor keep the old pair.
 fn replace(fd: BorrowedFd<'_>, new: &OwnedFd, description: Description) -> Result<(), Errno> {
     let kept = rustix::io::fcntl_getfd(fd)?;
     copy_settings(fd, new)?;

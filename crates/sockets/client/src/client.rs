@@ -61,6 +61,10 @@ pub(crate) fn request(
 }
 
 /// As [`request`], with two descriptors at most.
+///
+/// A request is repeated once, on a new connection: the daemon may have been replaced since the last one, and the program may
+/// have closed a descriptor that it does not know. The connection is recognised by its cookie, so that a program that uses the
+/// number for another file gets no frames of this crate on it.
 pub(crate) fn request_with(
     request: &Request<'_>,
     attached: &[BorrowedFd<'_>],

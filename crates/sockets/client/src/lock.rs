@@ -24,6 +24,11 @@ impl ProcessLock {
         Self(AtomicU32::new(0))
     }
 
+    /// Holds the lock, with all signals blocked.
+    ///
+    /// A lock of the standard library would stay locked in a child process if another thread of its parent held it at
+    /// `fork`, and nothing would ever unlock it there. The identifier of the holder's process in the value shows that. A
+    /// thread that has waited takes the lock as one with waiters, since it cannot know whether it was the only one.
     pub(crate) fn hold(&self) -> LockGuard<'_> {
         let signals = block_signals();
         let own = (rustix::process::getpid().as_raw_nonzero().get() as u32) << 1;

@@ -57,6 +57,10 @@ pub(crate) fn check_writable(start: *const c_void, len: usize) -> Result<(), Err
 }
 
 /// Checks one address of each page of a range by a system call, which is given by its number and arguments.
+///
+/// A copy that faults cannot be caught in a library: a handler of `SIGSEGV` is the program's. Access is that of pages, so
+/// that an address of each page is enough. Memory that another thread unmaps after the check still faults, as a program's own
+/// access would.
 fn check(start: usize, len: usize, probe: impl Fn(usize) -> [c_long; 7]) -> Result<(), Errno> {
     let Some(last) = len.checked_sub(1) else {
         return Ok(());

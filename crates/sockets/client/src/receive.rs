@@ -54,6 +54,9 @@ pub(crate) fn receive(
     flags: c_int,
     describes_next: bool,
 ) -> Result<ReceivedMessage, Errno> {
+    // The wait is outside of the exclusive right, and on nothing but the pair: a thread that waits for a message keeps no
+    // other thread or process from reading, and a signal or `SO_RCVTIMEO` ends the wait in the kernel as on any socket.
+    // Another reader may be first after the wait, so that the attempt is repeated.
     loop {
         let attempt = {
             let _exclusive = ExclusiveAccess::new(fd);
@@ -140,6 +143,10 @@ fn message(
 }
 
 /// Reads a frame, or a part of one.
+///
+/// A frame is one message of the pair, which the kernel discards after any read that is not a peek. So a frame that fits is
+/// read at once, with one system call; one that does not fit is peeked behind the part that has been read, and taken only
+/// when nothing of it is left. A large buffer needs no look at the size first, since no frame is longer.
 fn attempt(
     fd: BorrowedFd<'_>,
     parts: &mut [IoSliceMut<'_>],
@@ -193,6 +200,9 @@ fn attempt(
 }
 
 /// Returns the header of the message behind the one that was read, with the size of its first frame.
+///
+/// With a peek offset, the kernel skips as many bytes of the queue, across frames: an offset of the unread frame's size leads
+/// to the next frame. The program's own offset, which another process may share, is put back.
 fn following(fd: BorrowedFd<'_>, received: &ReceivedMessage) -> Option<(Header, usize)> {
     if !received.header.is_some_and(|header| header.is_end) {
         return None;

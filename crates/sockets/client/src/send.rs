@@ -151,6 +151,12 @@ pub(crate) fn send_several(
     sent.map_err(|error| failure(fd, error, first.flags))
 }
 
+/// Sends a message as frames on the pair.
+///
+/// One frame is atomic in the kernel, so that threads and processes need no lock for it. Several frames are sent under the
+/// exclusive right, and after the first one whatever happens: the daemon has a part of the message, and would add the next
+/// message to it. So `O_NONBLOCK`, `SO_SNDTIMEO` and signals end the call in front of the first frame only; the daemon always
+/// reads the rest, and the wait is short.
 fn send_in_band(fd: BorrowedFd<'_>, message: &OutgoingMessage<'_>) -> Result<usize, Errno> {
     let len = message.len();
     let header = message.header();

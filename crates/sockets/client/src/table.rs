@@ -70,6 +70,10 @@ pub(crate) fn known(fd: c_int) -> Option<(u64, Description)> {
 }
 
 /// Identifies a descriptor by a request to the daemon.
+///
+/// Only pairs of the kind that the daemon creates are asked about, and never the connection itself: the request would pass
+/// it to the daemon on itself. A number that is not open is not remembered as one of another file, because the next
+/// `socket` may return it.
 fn identify(fd: BorrowedFd<'_>) -> Option<Description> {
     let number = fd.as_raw_fd();
     let domain = match sockopt::socket_domain(fd) {
@@ -105,6 +109,9 @@ pub(crate) fn insert(fd: BorrowedFd<'_>, description: Description) {
 }
 
 /// Stores the description of a descriptor of Carrick with this cookie.
+///
+/// The description is stored first, and read after the cookie: a thread that finds the new cookie finds a description that
+/// is not older.
 pub(crate) fn restore(fd: c_int, cookie: u64, description: Description) {
     if let Some(at) = entry(fd) {
         DESCRIPTIONS[at].store(description.to_bits(), Ordering::Relaxed);

@@ -162,6 +162,11 @@ impl WaitingCall {
 
 impl Supervisor {
     /// Performs the call of a notification, without waiting.
+    ///
+    /// The call acts on a duplicate of the program's descriptor, taken while its thread waits: another thread may close the
+    /// number at any time, and the duplicate keeps the socket that the call was made on. The notification is checked after
+    /// that, since a thread that was killed may have left its identifier to another process. A number that is no socket of
+    /// Carrick's was reserved, but the program has put another file there: the kernel performs the call.
     pub(crate) fn handle(&'static self, notification: &Notification) -> CallOutcome {
         if c_long::from(notification.number) == libc::SYS_socket {
             let reply = self.socket(notification);
@@ -189,6 +194,10 @@ impl Supervisor {
     }
 
     /// Performs a call on a socket.
+    ///
+    /// It never waits, because the few threads of the supervisor serve all programs: one that waited for a peer would keep
+    /// another program from sending what the peer waits for. A call that would wait is parked with its event and is
+    /// performed again as a whole, which the kernel's calls permit as well: nothing was taken or sent before `EAGAIN`.
     pub(crate) fn perform(
         &'static self,
         notification: &Notification,

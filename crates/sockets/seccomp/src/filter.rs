@@ -105,6 +105,9 @@ pub(crate) fn filter() -> Option<Vec<sock_filter>> {
         instruction(AT_LEAST, X32, 0, 1),
         ALLOW,
     ];
+    // Each group of calls compares its numbers and jumps to the body behind them, or past it to the next group. So no jump
+    // is longer than a group, however many there are: a jump has 8 bits. A call of no group reads no argument on its way,
+    // which is what the kernel needs to remember it as one that is always allowed.
     let mut add = |calls: &[c_long], mut body: Vec<sock_filter>| {
         body.push(ALLOW);
         let last = calls.len() - 1;

@@ -83,6 +83,10 @@ pub(crate) fn is_supported() -> bool {
 }
 
 /// Starts a program under a filter. It ends with this process.
+///
+/// Only the process itself can install its filter, after `fork` and in front of `exec`, where nothing may be allocated. The
+/// listener then has to get to the parent: by a datagram socket pair, whose calls the filter allows, since a call that it
+/// notifies of would wait for a supervisor that does not have the listener yet. The child closes its copy before `exec`.
 pub(crate) fn spawn(
     command: &mut Command,
     filter: Vec<sock_filter>,

@@ -191,6 +191,8 @@ impl Supervisor {
         lowest: u32,
     ) -> Result<ReservedNumber<'_>, Errno> {
         let handle = caller.handle()?;
+        // The kernel's own choice, the lowest free number, would be one that the filter does not know. So the number is
+        // chosen here, and is free only as long as nothing else adds a descriptor at it.
         // No other call of the supervisor adds a descriptor at this number. The program itself only gets
         // a number of these where it has used all below.
         let mut held = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -186,6 +186,11 @@ fn finished(done: Result<(), Errno>, socket: ProxySocket<'_>, value: i64) -> Cal
 }
 
 /// Returns false for a call whose program was killed, or that a signal ends, which gets its reply.
+///
+/// The kernel does not wake a thread with a notification that was received, except to kill it; otherwise a signal would end a
+/// call whose message had been taken. So pending signals are looked for here, between two attempts, where nothing is lost.
+/// A signal of the process may be another thread's to handle: only one that is still pending at the next check ends a
+/// call.
 fn still_waits(supervisor: &Supervisor, waiting: &mut WaitingCall) -> bool {
     if !supervisor.listener.is_valid(&waiting.notification) {
         return false;

@@ -152,7 +152,7 @@ fn a_child_process_has_the_socket_as_well() {
 fn the_program_may_close_the_connection() {
     let socket = TestSocket::established(&[]);
     let fd = socket.fd();
-    // The child process has numbers of its own, other than those of the tests that run beside this one.
+    // The numbers of the child process are other than those of the tests that run beside this one.
     assert!(in_child(|| {
         (0..3).all(|_| is_answered(fd) && call!(libc close_range(500, u32::MAX, 0)) == Ok(0))
     }));
