@@ -1,5 +1,8 @@
 //! The functions that the library replaces, in the process of the tests: its calls of libc are those of the library.
 
+// The functions return integers of several sizes.
+#![allow(clippy::cast_lossless)]
+
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{null, null_mut};

@@ -101,7 +101,7 @@ unsafe fn data<'a>(start: *const c_void, len: usize) -> Result<&'a [u8], Errno> 
     }
 }
 
-/// Returns the number of bytes that one transfer has of a buffer. A slice of more than `isize::MAX` bytes, or one that ends
+/// Returns the number of bytes of a buffer in one transfer. A slice of more than `isize::MAX` bytes, or one that ends
 /// behind the last address, is not allowed in Rust, whereas programs pass such sizes for "as much as there is".
 fn transferred(start: *const c_void, len: usize) -> Result<usize, Errno> {
     let len = len.min(MAX_TRANSFER);
