@@ -132,7 +132,7 @@ def test_other_scenarios_and_seeds_are_refused(small: Scenario, tmp_path: Path) 
     small.run(directory=tmp_path, progress=False)
     for other, options in [(small.with_(duration="3 s"), {}), (small, {"seed": 2}), (small, {"full": True})]:
         for executor in None, Immediate():
-            with pytest.raises(ScenarioError, match="small-1-of-1.csv:2: belongs to a different scenario file"):
+            with pytest.raises(ScenarioError, match="small-1-of-1.csv, line 2: belongs to a different scenario file"):
                 other.run(executor=executor, directory=tmp_path, progress=False, **options)
         with pytest.raises(ScenarioError, match="different scenario file"):
             other.merge(tmp_path, progress=False, **options)

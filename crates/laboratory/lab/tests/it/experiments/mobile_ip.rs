@@ -211,7 +211,8 @@ fn parts_add_up_to_the_interruption() {
     }
 }
 
-/// Repetitions have the seeds of the program before the move; failures and handovers are at other moments.
+/// Repetitions have the seeds of the program before the move; failures and handovers are at other moments. The silence of
+/// `config3.best`, which is no published value, follows the recommended detection of failures.
 #[test]
 fn values_are_those_before_the_move_to_a_folder() {
     let text = include_str!("../fixtures/mobile-ip.json");
