@@ -30,8 +30,6 @@ use crate::stopping::{abort_associations, has_work};
 use crate::timer::TaskTimer;
 use crate::turns::Budget;
 
-/// Maximum number of rounds before other tasks run.
-const ROUNDS: usize = 8;
 /// Stands for all SCTP ports in [`StrayPackets::answers`].
 const ALL_PORTS: u16 = 0;
 
@@ -109,16 +107,18 @@ impl Driver {
         }
     }
 
-    /// Runs rounds until nothing is left to be done. Ready when the task ends.
+    /// Runs rounds until nothing is left to be done, for a limited time: the runtime sees what files have become ready
+    /// between two calls. Ready when the task ends.
     ///
     /// 1. Process what has come: packets, events of files, timeouts, changes of the host's addresses.
     /// 2. Serve clients, descriptors and leases, each kind for a limited time.
-    /// 3. Send the packets that the protocol has now: those of all messages of the round together.
+    /// 3. Send packets of each user in turn, for a limited time: those of all messages of the round together.
     /// 4. Report what the round has changed, in the log, in the metrics and to waiting programs.
     /// 5. Hand over, let the service manager hold the sockets, or end, if that was requested.
     /// 6. Wait for the next timer, if nothing was left behind.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<DaemonEnd> {
-        for _ in 0..ROUNDS {
+        let budget = Budget::begin();
+        while budget.is_left() {
             // 1
             let now = self.timer.now();
             let mut busy = self.receive(cx, now);
@@ -130,7 +130,10 @@ impl Driver {
             self.serve_descriptors(now);
             busy |= serve_leases(&mut self.parts, cx, now);
             // 3
-            self.transmit(cx, now);
+            // A successor does not get packets that have been taken from the protocol.
+            let leaves = self.parts.clients.has_successor() || self.parts.stopping.is_to_be_held();
+            let budget = (!leaves).then(Budget::begin);
+            busy |= self.transmit(cx, now, budget);
             // 4
             self.poll_scrapes(cx);
             self.parts.collect_changes();
@@ -199,7 +202,7 @@ impl Driver {
             // The socket exists as long as its descriptor.
             let _ = parts.sockets.abort(now, id);
         }
-        self.transmit(cx, now);
+        self.transmit(cx, now, None);
         self.log_associations(now);
         Poll::Ready(())
     }
@@ -348,14 +351,16 @@ impl Driver {
         }
     }
 
-    /// Sends the packets that the protocol has.
-    fn transmit(&mut self, cx: &mut Context<'_>, now: Time) {
+    /// Sends the packets that the protocol has, within a budget if there is one. Returns whether more may wait.
+    fn transmit(&mut self, cx: &mut Context<'_>, now: Time, budget: Option<Budget>) -> bool {
         let udp_port = self.transport().encapsulation_port();
         let (sockets, network) = (&mut self.parts.sockets, &mut self.parts.network);
         network.flush(cx);
-        while let Some((transmit, bytes)) =
-            self.outgoing.poll(|out| sockets.poll_transmit(now, out))
-        {
+        while budget.as_ref().is_none_or(Budget::is_left) {
+            let next = self.outgoing.poll(|out| sockets.poll_transmit(now, out));
+            let Some((transmit, bytes)) = next else {
+                return false;
+            };
             network.open_destination(&transmit.route);
             let outcome = network.send(cx, &transmit, bytes);
             if outcome == TransmitOutcome::TooBig {
@@ -369,6 +374,7 @@ impl Driver {
             let sent = (&transmit, bytes);
             self.parts.captures.record_sent(sockets, udp_port, sent);
         }
+        true
     }
 
     /// Waits for the next timer. Ready if it is already due.

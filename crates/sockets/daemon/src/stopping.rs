@@ -58,7 +58,12 @@ impl Stopping {
         self.ends
     }
 
-    /// Returns whether the service manager is to hold all sockets now.
+    /// Returns whether the service manager is to hold all sockets after this round.
+    pub(crate) fn is_to_be_held(&self) -> bool {
+        self.is_to_be_held
+    }
+
+    /// Returns whether the service manager is to hold all sockets now. The request is then over.
     pub(crate) fn take_hold(&mut self) -> bool {
         std::mem::take(&mut self.is_to_be_held)
     }

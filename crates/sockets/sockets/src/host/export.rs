@@ -192,7 +192,7 @@ fn is_valid_association(sockets: &Sockets, association: &Association) -> bool {
 fn rebuild(sockets: &mut Sockets) {
     for (id, socket) in sockets.table.from(SocketId(0)) {
         if let Some(port) = socket.port {
-            sockets.ports.join(port, id);
+            sockets.ports.join(port, id, socket.owner);
         }
     }
     for (id, association) in sockets.associations.iter() {

@@ -13,8 +13,8 @@ impl Sockets {
     /// ([`Config::max_associations_per_owner`](crate::Config::max_associations_per_owner),
     /// [`Config::receive_memory_per_owner`](crate::Config::receive_memory_per_owner),
     /// [`Config::send_memory_per_owner`](crate::Config::send_memory_per_owner)) and ports
-    /// ([`Config::reserved_ports`](crate::Config::reserved_ports)). Sockets that are accepted from it or branched off
-    /// have the same. Default: 0.
+    /// ([`Config::reserved_ports`](crate::Config::reserved_ports)). Owners send packets in turn. Sockets that are
+    /// accepted from it or branched off have the same. To be called before the socket is bound. Default: 0.
     ///
     /// # Errors
     /// `EBADF`

@@ -248,7 +248,7 @@ impl Sockets {
     }
 
     /// Appends the next packets to `buf` and returns their route and sizes; `None` if there is nothing to
-    /// send at `now`.
+    /// send at `now`. The owners of sockets take turns ([`Self::set_owner`]), and so do the ports of an owner.
     pub fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         self.now = now;
         while let Some(id) = self.ports.first_ready() {

@@ -162,10 +162,11 @@ impl Ports {
         !others.any(|(_, port)| port.is_in_use() && port.scope.overlaps(scope))
     }
 
-    /// Adds a socket to a port.
-    pub(crate) fn join(&mut self, id: PortId, socket: SocketId) {
+    /// Adds a socket with an owner to a port, whose packets have the turns of that owner from now on.
+    pub(crate) fn join(&mut self, id: PortId, socket: SocketId, owner: u32) {
         if let Some(port) = self.by_id.get_mut(&id) {
             port.sockets.insert(socket);
+            port.owner = owner;
         }
     }
 
@@ -232,20 +233,24 @@ impl Ports {
 
     /// Queues a port for output.
     pub(crate) fn set_ready(&mut self, id: PortId) {
-        self.ready.insert(id);
+        let owner = self.by_id.get(&id).map_or(0, |port| port.owner);
+        self.ready.insert(owner, id);
     }
 
-    /// Returns the first port that may have packets to send.
+    /// Returns the port whose turn it is to send packets, if it has any.
     pub(crate) fn first_ready(&self) -> Option<PortId> {
         self.ready.first()
     }
 
-    /// Appends the next packets of the first ready port to `buf`. Without any, the port waits for its next timeout.
+    /// Appends the next packets of [`Self::first_ready`] to `buf`, which ends its turn. Without any, the port waits for
+    /// its next timeout.
     pub(crate) fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         let id = self.ready.first()?;
         let port = self.by_id.get_mut(&id);
         let transmit = port.and_then(|port| port.core.poll_transmit(now, buf));
-        if transmit.is_none() {
+        if transmit.is_some() {
+            self.ready.end_turn();
+        } else {
             let timeout = self.get(id).and_then(|port| port.core.poll_timeout());
             self.timers.set(id, timeout);
             self.ready.remove_first();
@@ -305,7 +310,7 @@ impl Ports {
         };
         for (id, port) in &all.by_id {
             all.by_number.entry(port.core.port()).or_default().push(*id);
-            all.ready.insert(*id);
+            all.ready.insert(port.owner, *id);
             let sum = all.received.checked_add(port.received);
             all.received = sum.ok_or(ImportError::Malformed("received bytes"))?;
         }

@@ -18,6 +18,8 @@ pub(crate) struct Port {
     pub(super) scope: Scope,
     pub(super) sockets: BTreeSet<SocketId>,
     pub(super) associations: usize,
+    /// Owner of the last socket that was added.
+    pub(super) owner: u32,
     /// Bytes of received data that are counted in those of all ports.
     pub(super) received: usize,
     /// All sockets that were closed before their associations ended had `SO_REUSEADDR`.
@@ -31,6 +33,7 @@ impl Port {
             scope,
             sockets: BTreeSet::new(),
             associations: 0,
+            owner: 0,
             received: 0,
             closed_are_reusable: true,
         }
@@ -51,13 +54,14 @@ impl Port {
         self.sockets.iter().copied()
     }
 
-    /// Appends the state. Sockets, associations and received bytes follow from those.
+    /// Appends the state. Sockets, associations, the owner and received bytes follow from those.
     pub(crate) fn write_state(&self, out: &mut ExportWriter) {
         let Self {
             core,
             scope,
             sockets: _,
             associations: _,
+            owner: _,
             received: _,
             closed_are_reusable,
         } = self;
@@ -84,6 +88,7 @@ impl Port {
             core,
             sockets: BTreeSet::new(),
             associations: 0,
+            owner: 0,
         })
     }
 

@@ -19,4 +19,5 @@ mod reports;
 mod send_memory;
 mod statistics;
 mod traffic_class;
+mod turns;
 mod world;

@@ -223,8 +223,9 @@ fn bind_first(host: &mut Sockets, id: SocketId, address: SocketAddr) -> Result<(
             None => open_port(host, id, number, scope)?,
         }
     };
-    host.ports.join(port, id);
-    host.table.open_mut(id)?.port = Some(port);
+    let socket = host.table.open_mut(id)?;
+    socket.port = Some(port);
+    host.ports.join(port, id, socket.owner);
     Ok(())
 }
 

@@ -141,12 +141,13 @@ pub(crate) fn admit(
     let mut child = Socket::new(listener.style, listener.family, listener.options.clone());
     child.port = Some(port_id);
     child.state = SocketState::Established;
-    child.owner = listener.owner;
+    let owner = listener.owner;
+    child.owner = owner;
     child.source = Some(source);
     child.peer = Some(SocketAddr::new(ip, number));
     let child = host.table.enqueue(id, child, host.config.max_sockets);
     let child = child.ok()?;
-    host.ports.join(port_id, child);
+    host.ports.join(port_id, child, owner);
     Some(child)
 }
 

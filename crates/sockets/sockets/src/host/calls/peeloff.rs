@@ -35,12 +35,13 @@ impl Sockets {
         let port = socket.port.ok_or(Errno::EINVAL)?;
         let mut branched = Socket::new(socket.style, socket.family, socket.options.clone());
         branched.is_peeled_off = true;
-        branched.owner = socket.owner;
+        let owner = socket.owner;
+        branched.owner = owner;
         branched.port = Some(port);
         branched.state = SocketState::Established;
         branched.peer = Some(peer);
         let branched_id = self.table.insert(branched, self.config.max_sockets)?;
-        self.ports.join(port, branched_id);
+        self.ports.join(port, branched_id, owner);
         self.associations.move_to(assoc, branched_id);
         self.table.move_association(assoc, id, branched_id);
         fill(self, branched_id);
