@@ -170,7 +170,18 @@ struct EndpointLog {
     ahead: OnceLock<f64>,
 }
 
+impl EndpointLog {
+    /// Returns the name of an association of the endpoint in this log.
+    fn trace_of(&self, association: AssociationId) -> String {
+        format!("{}-{association}", self.endpoint)
+    }
+}
+
 impl Observer for EndpointLog {
+    fn trace(&self, association: AssociationId) -> Option<String> {
+        Some(self.trace_of(association))
+    }
+
     fn observe(&self, association: AssociationId, time: Time, event: &ObservedEvent) {
         let detail = event.detail();
         if detail > self.log.detail {
@@ -197,8 +208,8 @@ impl Observer for EndpointLog {
         // Microseconds are finer than the clocks of endpoints; the members have the order of the page.
         let time = ((ahead + time) * 1e6).round() / 1e3;
         let line = format!(
-            r#"{{"time":{time},"trace":"{}-{association}","name":"{}","data":{}}}"#,
-            self.endpoint,
+            r#"{{"time":{time},"trace":"{}","name":"{}","data":{}}}"#,
+            self.trace_of(association),
             event.name(),
             Value::Object(data),
         );
@@ -252,13 +263,14 @@ mod tests {
         }
     }
 
-    fn observe(observer: &Arc<dyn Observer>, nanos: u64, event: &ObservedEvent) {
+    fn observe(observer: &Arc<dyn Observer>, nanos: u64, event: &ObservedEvent) -> AssociationId {
         let config = carrick_proto::EndpointConfig::new(1, vec![[127, 0, 0, 1].into()], [1; 32]);
         let mut core = carrick_proto::Endpoint::new(config).unwrap();
         let peer = [[127, 0, 0, 2].into()];
         let options = carrick_proto::AssociationConfig::default();
         let id = core.connect(Time::ZERO, &peer, 2, None, options).unwrap();
         observer.observe(id, Time::from_nanos(nanos), event);
+        id
     }
 
     const BEGUN: ObservedEvent = ObservedEvent::Begun {
@@ -274,7 +286,8 @@ mod tests {
         let observers = [log.observer(), log.observer()];
         observe(&observers[0], 5_000_000_000, &BEGUN);
         observe(&observers[0], 5_250_000_000, &BEGUN);
-        observe(&observers[1], 7, &BEGUN);
+        let id = observe(&observers[1], 7, &BEGUN);
+        assert_eq!(observers[1].trace(id).as_deref(), Some("1-0.0"));
         let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
         let first = text.lines().nth(1).unwrap();
         assert!(first.starts_with(r#"{"time":"#), "{first}");

@@ -31,6 +31,12 @@ impl Observer for Several {
             observer.observe(association, time, event);
         }
     }
+
+    fn trace(&self, association: AssociationId) -> Option<String> {
+        self.0
+            .iter()
+            .find_map(|observer| observer.trace(association))
+    }
 }
 
 #[cfg(feature = "tracing")]

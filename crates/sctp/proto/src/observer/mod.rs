@@ -7,6 +7,7 @@
 mod fields;
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -31,6 +32,13 @@ pub trait Observer: fmt::Debug + Send + Sync {
     /// Observes an event of an association. The default ignores it.
     fn observe(&self, association: AssociationId, time: Time, event: &ObservedEvent) {
         let _ = (association, time, event);
+    }
+
+    /// Returns the name of an association in what the observer writes, so that other logs can refer to it. The default
+    /// has none.
+    fn trace(&self, association: AssociationId) -> Option<String> {
+        let _ = association;
+        None
     }
 }
 

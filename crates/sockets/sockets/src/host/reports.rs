@@ -19,6 +19,8 @@ const MAX_REPORTS: usize = 1024;
 pub struct AssociationReport {
     /// Association identifier.
     pub association: AssocId,
+    /// Name of the association in the log of its observer ([`Observer::trace`](carrick_proto::Observer::trace)).
+    pub trace: Option<String>,
     /// Local address that its packets have now; `None` for one that the host chooses.
     pub local: Option<IpAddr>,
     /// Local SCTP port.
@@ -35,13 +37,18 @@ impl fmt::Display for AssociationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             association,
+            trace,
             local,
             local_port,
             peer,
             event,
             ..
         } = self;
-        write!(f, "association {association}, ")?;
+        write!(f, "association {association}")?;
+        if let Some(trace) = trace {
+            write!(f, " (trace {trace})")?;
+        }
+        f.write_str(", ")?;
         match local {
             Some(ip) => write!(f, "{}", SocketAddr::new(*ip, *local_port))?,
             None => write!(f, "*:{local_port}")?,
@@ -153,6 +160,10 @@ fn report_of(host: &Sockets, id: AssocId, event: &Event) -> Option<AssociationRe
     let peer = current.map_or(association.peer.ip(), |path| path.remote);
     Some(AssociationReport {
         association: id,
+        trace: found
+            .core
+            .observer()
+            .and_then(|observer| observer.trace(association.core().1)),
         local: current
             .and_then(|path| path.local)
             .or(association.reported_source),

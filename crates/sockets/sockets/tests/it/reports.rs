@@ -1,8 +1,10 @@
 //! Paths and associations as the operator sees them, beside what their programs see.
 
-use carrick_proto::{CloseReason, PathStats, ReportKind};
-use carrick_sockets::OverviewSubject;
+use std::sync::Arc;
+
+use carrick_proto::{AssociationId, CloseReason, Observer, PathStats, ReportKind};
 use carrick_sockets::linux::*;
+use carrick_sockets::{OverviewSubject, PortObservers};
 
 use crate::world::*;
 
@@ -196,4 +198,29 @@ fn a_wildcard_address_is_listed() {
     let rows = w.look(B).overview(None);
     let bound: Vec<_> = rows.map(|row| (row.bound, row.local.len())).collect();
     assert_eq!(bound, [(vec![any], 2), (vec![at(B, PORT + 1)], 1)]);
+}
+
+/// Log with names of associations.
+#[derive(Debug)]
+struct Named;
+
+impl Observer for Named {
+    fn trace(&self, association: AssociationId) -> Option<String> {
+        Some(format!("log-{association}"))
+    }
+}
+
+#[test]
+fn reports_have_the_name_of_another_log() {
+    let mut w =
+        World::with(|config| config.observers = Some(PortObservers::new(|| Arc::new(Named))));
+    w.keep_sockets();
+    w.look(A).reports().enable();
+    let (a, _) = w.pair();
+    w.on(A, |s, now| s.close(now, a)).unwrap();
+    w.run(secs(1));
+    let lines = lines(&mut w, A);
+    let named = |line: &&String| line.starts_with("association 3 (trace log-0.0), 10.0.0.1:");
+    assert_eq!(lines.iter().filter(named).count(), lines.len(), "{lines:?}");
+    assert!(lines.len() >= 2, "{lines:?}");
 }
