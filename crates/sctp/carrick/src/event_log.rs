@@ -178,6 +178,10 @@ impl EndpointLog {
 }
 
 impl Observer for EndpointLog {
+    fn detail(&self) -> ObservedDetail {
+        self.log.detail
+    }
+
     fn trace(&self, association: AssociationId) -> Option<String> {
         Some(self.trace_of(association))
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use carrick_proto::{AssociationId, ObservedEvent, Observer, Time};
+use carrick_proto::{AssociationId, ObservedDetail, ObservedEvent, Observer, Time};
 
 use crate::Config;
 
@@ -30,6 +30,11 @@ impl Observer for Several {
         for observer in &self.0 {
             observer.observe(association, time, event);
         }
+    }
+
+    fn detail(&self) -> ObservedDetail {
+        let all = self.0.iter().map(|observer| observer.detail());
+        all.max().unwrap_or(ObservedDetail::Association)
     }
 
     fn trace(&self, association: AssociationId) -> Option<String> {
@@ -76,6 +81,16 @@ mod spans {
     }
 
     impl Observer for Spans {
+        fn detail(&self) -> ObservedDetail {
+            if enabled!(target: "carrick", Level::TRACE) {
+                ObservedDetail::Chunk
+            } else if enabled!(target: "carrick", Level::DEBUG) {
+                ObservedDetail::Decision
+            } else {
+                ObservedDetail::Association
+            }
+        }
+
         fn observe(&self, association: AssociationId, _: Time, event: &ObservedEvent) {
             let detail = event.detail();
             let is_enabled = match detail {

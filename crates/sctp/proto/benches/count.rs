@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! cargo bench -p carrick-proto --bench count --no-run
-//! valgrind --tool=callgrind target/release/deps/count-* default|modern SIZE COUNT
+//! valgrind --tool=callgrind target/release/deps/count-* default|modern|observed SIZE COUNT
 //! valgrind --tool=callgrind target/release/deps/count-* setup COUNT
 //! valgrind --tool=callgrind target/release/deps/count-* curve NAME VALUE COUNT
 //! ```
 //!
 //! COUNT messages of SIZE bytes pass between two endpoints in memory, and the chunks that took are
-//! printed; or COUNT associations are set up and aborted; or COUNT messages pass at a point of a curve. Twice the count less once is what the
+//! printed, with `observed` beside an observer that takes no events of chunks; or COUNT associations are set up and aborted; or COUNT messages pass at a point of a curve. Twice the count less once is what the
 //! messages, or the set-ups, cost by themselves.
 
 #[path = "support/bulk.rs"]
@@ -20,8 +20,18 @@ mod support;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use carrick_proto::AssociationConfig;
+use carrick_proto::{AssociationConfig, ObservedDetail, Observer};
 use support::Memory;
+
+/// Observer as `tracing` at level info.
+#[derive(Debug)]
+struct Coarse;
+
+impl Observer for Coarse {
+    fn detail(&self) -> ObservedDetail {
+        ObservedDetail::Association
+    }
+}
 
 /// Sets associations up and aborts them, one after the other.
 fn set_up(count: usize) {
@@ -61,6 +71,11 @@ fn main() {
     }));
     let (size, count) = (number(1, 65_536), number(2, 500));
     let mut memory = Memory::new(&config);
+    if arguments.first().is_some_and(|what| what == "observed") {
+        for end in &mut memory.ends {
+            end.set_observer(memory.now, Some(Arc::new(Coarse)));
+        }
+    }
     let (a, b) = memory.connect(&config);
     bulk::transfer(&mut memory, a, b, &Bytes::from(vec![7; size]), count);
     let stats = memory.ends[0].association_stats(a).expect("open");

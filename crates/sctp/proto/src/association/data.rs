@@ -148,7 +148,7 @@ impl Association {
                 }
                 self.counters.data_bytes_received += payload.len() as u64;
                 self.observation
-                    .record(cx.now, || ObservedEvent::ChunkReceived { tsn });
+                    .record_chunk(cx.now, || ObservedEvent::ChunkReceived { tsn });
             }
             DataOutcome::Duplicate => {
                 self.counters.other().duplicates_received += 1;

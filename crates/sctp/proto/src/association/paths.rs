@@ -110,7 +110,7 @@ impl Association {
             HeartbeatAnswer::Unknown => return,
             HeartbeatAnswer::Measured(sent) => {
                 self.observation
-                    .record(cx.now, || ObservedEvent::rto_of(path));
+                    .record_chunk(cx.now, || ObservedEvent::rto_of(path));
                 Some(sent)
             }
             HeartbeatAnswer::Trial { source, sent } => {

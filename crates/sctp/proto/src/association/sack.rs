@@ -118,6 +118,6 @@ impl Association {
         self.counters.sacks_sent += 1;
         let gaps = self.receiver.gap_count();
         self.observation
-            .record(cx.now, || ObservedEvent::SackSent { path, gaps });
+            .record_chunk(cx.now, || ObservedEvent::SackSent { path, gaps });
     }
 }

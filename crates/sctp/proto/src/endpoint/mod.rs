@@ -695,7 +695,9 @@ impl Endpoint {
     /// and the registry when its received messages have been read.
     fn collect_events(&mut self, now: Time, id: AssociationId) {
         while let Some(event) = self.registry.get_mut(id).and_then(Association::poll_event) {
-            if let Some(observer) = &self.observer {
+            if let Some(observer) = &self.observer
+                && ObservedEvent::detail_of(&event) <= observer.detail()
+            {
                 observer.observe(id, now, &ObservedEvent::Notified(event.clone()));
             }
             let change = PeerChange::of(&event);

@@ -61,12 +61,9 @@ impl ObservedEvent {
             | Self::SackSent { .. }
             | Self::Window { .. }
             | Self::RoundTrip { .. }
-            | Self::Rto { .. }
-            | Self::Notified(
-                Event::MessageReceived | Event::SendBufferFree | Event::AllAcknowledged,
-            ) => ObservedDetail::Chunk,
+            | Self::Rto { .. } => ObservedDetail::Chunk,
             Self::Begun { .. } | Self::StateChanged { .. } => ObservedDetail::Association,
-            Self::Notified(event) if ReportKind::of(event).is_some() => ObservedDetail::Association,
+            Self::Notified(event) => Self::detail_of(event),
             Self::PathChanged { .. }
             | Self::PathRemoved { .. }
             | Self::PathError { .. }
@@ -75,8 +72,18 @@ impl ObservedEvent {
             | Self::TailLossProbe { .. }
             | Self::ReductionUndone { .. }
             | Self::Timeout { .. }
-            | Self::ChunkDiscarded { .. }
-            | Self::Notified(_) => ObservedDetail::Decision,
+            | Self::ChunkDiscarded { .. } => ObservedDetail::Decision,
+        }
+    }
+
+    /// Returns the level of [`Self::Notified`] with an event.
+    pub(crate) fn detail_of(event: &Event) -> ObservedDetail {
+        match event {
+            Event::MessageReceived | Event::SendBufferFree | Event::AllAcknowledged => {
+                ObservedDetail::Chunk
+            }
+            _ if ReportKind::of(event).is_some() => ObservedDetail::Association,
+            _ => ObservedDetail::Decision,
         }
     }
 

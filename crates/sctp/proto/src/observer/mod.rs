@@ -34,6 +34,13 @@ pub trait Observer: fmt::Debug + Send + Sync {
         let _ = (association, time, event);
     }
 
+    /// Returns the level of the finest events that it takes. It is asked after each input of an association: events of
+    /// chunks, several for each packet, cost little while it takes none. Finer ones may be passed nevertheless. The default
+    /// takes all.
+    fn detail(&self) -> ObservedDetail {
+        ObservedDetail::Chunk
+    }
+
     /// Returns the name of an association in what the observer writes, so that other logs can refer to it. The default
     /// has none.
     fn trace(&self, association: AssociationId) -> Option<String> {
@@ -236,6 +243,8 @@ pub(crate) struct Observation(Option<Box<Observed>>);
 struct Observed {
     association: AssociationId,
     observer: Arc<dyn Observer>,
+    /// The observer takes events of single chunks.
+    takes_chunks: bool,
     /// State and paths at the last comparison.
     state: Option<StateName>,
     paths: Vec<ObservedPath>,
@@ -277,6 +286,7 @@ impl Observation {
         Self(observer.map(|observer| {
             Box::new(Observed {
                 association,
+                takes_chunks: observer.detail() == ObservedDetail::Chunk,
                 observer,
                 state: None,
                 paths: Vec::new(),
@@ -297,6 +307,22 @@ impl Observation {
         }
     }
 
+    /// Passes an event of [`ObservedDetail::Chunk`] to the observer, if it takes them.
+    #[inline]
+    pub(crate) fn record_chunk(&self, now: Time, event: impl FnOnce() -> ObservedEvent) {
+        if self.takes_chunks() {
+            self.record(now, event);
+        }
+    }
+
+    /// Returns whether there is an observer that takes events of single chunks.
+    #[inline]
+    pub(crate) fn takes_chunks(&self) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|observed| observed.takes_chunks)
+    }
+
     /// Returns whether there is an observer.
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
@@ -311,9 +337,12 @@ impl Observation {
         let Observed {
             association,
             observer,
+            takes_chunks,
             state: last,
             paths: known,
         } = observed;
+        // A filter of `tracing` may have changed.
+        *takes_chunks = observer.detail() == ObservedDetail::Chunk;
         let record = |event: &ObservedEvent| observer.observe(*association, now, event);
         let present = || paths.iter().map(ObservedPath::of);
         // Usually nothing has changed, and a list is not needed.

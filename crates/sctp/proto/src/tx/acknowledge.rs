@@ -99,7 +99,7 @@ impl Sender {
         let (id, once) = (chunk.path, chunk.transmissions == 1);
         *htna = Some(htna.map_or(index, |h| h.max(index)));
         cx.observation
-            .record(cx.now, || ObservedEvent::ChunkAcknowledged { tsn });
+            .record_chunk(cx.now, || ObservedEvent::ChunkAcknowledged { tsn });
         let path = &mut cx.paths[id];
         path.on_chunk_acknowledged(index, chunk.weight, once, !chunk.ambiguous);
         if self.rate_based {
@@ -115,12 +115,13 @@ impl Sender {
         path.end_probe(index, cx.now);
         let arrived_here = cx.arrived_on == Some(id);
         if let Some(rtt) = path.sample_rtt(index, once, arrived_here, cx.now, cx.config) {
-            cx.observation.record(cx.now, || ObservedEvent::RoundTrip {
-                path: id,
-                sample: rtt,
-            });
             cx.observation
-                .record(cx.now, || ObservedEvent::rto_of(path));
+                .record_chunk(cx.now, || ObservedEvent::RoundTrip {
+                    path: id,
+                    sample: rtt,
+                });
+            cx.observation
+                .record_chunk(cx.now, || ObservedEvent::rto_of(path));
         }
         true
     }

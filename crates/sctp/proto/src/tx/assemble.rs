@@ -314,7 +314,7 @@ impl Sender {
         write_chunk(packet, tsn, chunk, flags, self.interleaving);
         self.window
             .sent(bytes + cx.config.research.peer_chunk_overhead);
-        if cx.observation.is_active() {
+        if cx.observation.takes_chunks() {
             cx.observation.record(cx.now, || ObservedEvent::ChunkSent {
                 tsn,
                 stream: chunk.stream,

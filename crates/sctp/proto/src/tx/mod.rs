@@ -373,7 +373,7 @@ impl Sender {
         self.update_coupled_windows(id, paths);
         let path = &mut paths[id];
         path.reduce_for_mark();
-        observation.record(now, || sack_processing::window_event(path));
+        observation.record_chunk(now, || sack_processing::window_event(path));
         true
     }
 

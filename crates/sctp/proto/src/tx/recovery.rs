@@ -72,7 +72,7 @@ impl Sender {
             cx.config.research.policies.proportional_rate_reduction && !self.rate_based;
         path.enter_fast_recovery(exit, self.outstanding.transmissions(), proportional);
         self.watch_duplicates(path, cx.config);
-        cx.observation.record(cx.now, || window_event(path));
+        cx.observation.record_chunk(cx.now, || window_event(path));
     }
 
     /// Handles the reordering timer and the probe timer of a path, if they expired.
@@ -181,7 +181,7 @@ impl Sender {
                     path.undo_reduction();
                     let event = ObservedEvent::ReductionUndone { path: path.id() };
                     cx.observation.record(cx.now, || event);
-                    cx.observation.record(cx.now, || window_event(path));
+                    cx.observation.record_chunk(cx.now, || window_event(path));
                     undone += 1;
                 }
             }

@@ -322,7 +322,7 @@ impl Sender {
             let sacks = (bytes / (2 * path.pmdcs())).max(1);
             path.limit_burst(cx.config.transmission.max_burst, sacks);
             if bytes > 0 {
-                cx.observation.record(cx.now, || window_event(path));
+                cx.observation.record_chunk(cx.now, || window_event(path));
             }
         }
     }

@@ -53,7 +53,7 @@ impl Sender {
         let path = &mut paths[id];
         path.on_t3_expired(config);
         observation.record(now, || ObservedEvent::Timeout { path: id });
-        observation.record(now, || ObservedEvent::rto_of(path));
+        observation.record_chunk(now, || ObservedEvent::rto_of(path));
         // 5.
         if probing {
             path.decay_window();
@@ -63,7 +63,7 @@ impl Sender {
         self.detector.leave_fast_recovery();
         self.begin_timeout_recovery(path, config);
         path.reduce_after_t3(config);
-        observation.record(now, || window_event(path));
+        observation.record_chunk(now, || window_event(path));
         true
     }
 

@@ -2,15 +2,16 @@
 
 use crate::common;
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use carrick_proto::{
-    AssociationConfig, AssociationId, Event, ObservedEvent, Observer, PathErrorCause, PathId,
-    StateName, Time,
+    AssociationConfig, AssociationId, Event, ObservedDetail, ObservedEvent, Observer,
+    PathErrorCause, PathId, StateName, Time,
 };
 use common::*;
 
-/// Keeps the events that are not of single chunks.
+/// Keeps all events.
 #[derive(Debug, Default)]
 struct Recorder(Mutex<Vec<(AssociationId, Time, ObservedEvent)>>);
 
@@ -145,4 +146,57 @@ fn an_observer_may_come_later() {
     w.send(0, a, 0, pattern(10));
     w.run(secs(1));
     assert_eq!(recorder.take(), []);
+}
+
+/// Counts events, those of single chunks apart, which it takes or not.
+#[derive(Debug, Default)]
+struct Levels {
+    takes_chunks: AtomicBool,
+    of_chunks: AtomicUsize,
+    others: AtomicUsize,
+}
+
+impl Observer for Levels {
+    fn detail(&self) -> ObservedDetail {
+        if self.takes_chunks.load(Ordering::Relaxed) {
+            ObservedDetail::Chunk
+        } else {
+            ObservedDetail::Decision
+        }
+    }
+
+    fn observe(&self, _: AssociationId, _: Time, event: &ObservedEvent) {
+        let count = match event.detail() {
+            ObservedDetail::Chunk => &self.of_chunks,
+            _ => &self.others,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// So that `tracing` at level info costs next to nothing, and may be set to trace while the program runs.
+#[test]
+fn chunks_are_observed_if_the_observer_takes_them() {
+    let mut w = World::new();
+    let levels = Arc::new(Levels::default());
+    for end in &mut w.ends {
+        end.set_observer(w.now, Some(levels.clone()));
+    }
+    let (a, b) = w.connect();
+    let mut pass = |takes: bool| {
+        levels.takes_chunks.store(takes, Ordering::Relaxed);
+        // The level is asked after an input.
+        w.run(secs(60));
+        levels.of_chunks.store(0, Ordering::Relaxed);
+        for _ in 0..10 {
+            w.send(0, a, 0, pattern(3000));
+            w.run(ms(500));
+            w.receive(1, b);
+        }
+        levels.of_chunks.load(Ordering::Relaxed)
+    };
+    let counts = [pass(false), pass(true), pass(false)];
+    assert_eq!((counts[0], counts[2]), (0, 0));
+    assert!(counts[1] > 100, "{}", counts[1]);
+    assert!(levels.others.load(Ordering::Relaxed) > 0);
 }
