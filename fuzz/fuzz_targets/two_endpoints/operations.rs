@@ -216,12 +216,12 @@ impl Network {
             let number = u16::from(what >> 2) % KEYS;
             let name = SharedKeyId(number);
             // A key in use can't be removed, a missing one can't be used.
-            let _ = match what & 3 {
-                0 => e.add_key(now, id, key(number)),
-                1 => e.activate_key(now, id, name),
-                2 => e.deactivate_key(now, id, name),
-                _ => e.delete_key(now, id, name),
-            };
+            let _ = e.association_mut(now, id).map(|mut e| match what & 3 {
+                0 => e.add_key(key(number)),
+                1 => e.activate_key(name),
+                2 => e.deactivate_key(name),
+                _ => e.delete_key(name),
+            });
         });
     }
 
@@ -269,9 +269,10 @@ impl Network {
             let ids: Vec<AssociationId> = end.associations().collect();
             for id in ids {
                 protection::agree(end, id);
+                let mut association = end.association_mut(self.now, id);
                 for number in 0..KEYS {
                     // Without authentication there is nothing to agree on.
-                    let _ = end.add_key(self.now, id, key(number));
+                    let _ = association.as_mut().map(|a| a.add_key(key(number)));
                 }
             }
         }

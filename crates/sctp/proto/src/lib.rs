@@ -102,8 +102,8 @@ pub use config::{
     TransmissionConfig,
 };
 pub use endpoint::{
-    Endpoint, EndpointConfig, EndpointExport, IcmpInput, IcmpKind, ImportConfig, ParameterChanges,
-    Shard, ShardTable, SharedTable, SourceKey,
+    AssociationMut, Endpoint, EndpointConfig, EndpointExport, IcmpInput, IcmpKind, ImportConfig,
+    ParameterChanges, Shard, ShardTable, SharedTable, SourceKey,
 };
 pub use error::{ConfigError, ConnectError, OperationError, ReconfigError, SendError};
 pub use event::{

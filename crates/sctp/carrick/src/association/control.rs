@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use carrick_proto::{
-    AssociationId, AssociationStats, CloseReason, Endpoint as Core, Extensions, ParameterChanges,
-    PathId, PathStats, PathThresholds, StreamId, StreamStats, Time,
+    AssociationId, AssociationMut, AssociationStats, CloseReason, Endpoint as Core, Extensions,
+    ParameterChanges, PathId, PathStats, PathThresholds, StreamId, StreamStats, Time,
 };
 
 use super::EndpointLink;
@@ -288,10 +288,20 @@ impl AssociationControl {
         }
     }
 
+    /// Performs an operation that the protocol may refuse.
+    pub(super) async fn change<E: ProtocolRefusal + Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut AssociationMut<'_>) -> Result<(), E> + Send + 'static,
+    ) -> Result<(), OperationError> {
+        let done = self.link.with(operation).await?;
+        done.map_err(|refusal| refusal.into_error().unwrap_or_else(|| self.link.unknown()))
+    }
+
     pub(super) async fn operate<E: ProtocolRefusal + Send + 'static>(
         &self,
         work: impl FnOnce(&mut Core, Time, AssociationId) -> Result<(), E> + Send + 'static,
     ) -> Result<(), OperationError> {
-        self.link.operate(work).await
+        let done = self.link.work(work).await?;
+        done.map_err(|refusal| refusal.into_error().unwrap_or_else(|| self.link.unknown()))
     }
 }

@@ -12,7 +12,7 @@ impl AssociationControl {
     /// # Errors
     /// Authentication is not in force, there are too many keys, or the association has ended.
     pub async fn add_key(&self, key: SharedKey) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.add_key(now, id, key))
+        self.change(move |association| association.add_key(key))
             .await
     }
 
@@ -22,7 +22,7 @@ impl AssociationControl {
     /// # Errors
     /// The key is not there or was deactivated, or the association has ended.
     pub async fn activate_key(&self, key: SharedKeyId) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.activate_key(now, id, key))
+        self.change(move |association| association.activate_key(key))
             .await
     }
 
@@ -32,7 +32,7 @@ impl AssociationControl {
     /// # Errors
     /// The key is not there or is the active one, or the association has ended.
     pub async fn deactivate_key(&self, key: SharedKeyId) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.deactivate_key(now, id, key))
+        self.change(move |association| association.deactivate_key(key))
             .await
     }
 
@@ -41,7 +41,7 @@ impl AssociationControl {
     /// # Errors
     /// The key is not there or is the active one, or the association has ended.
     pub async fn delete_key(&self, key: SharedKeyId) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.delete_key(now, id, key))
+        self.change(move |association| association.delete_key(key))
             .await
     }
 }

@@ -23,15 +23,13 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AssociationId, CloseReason, Endpoint as Core, Event, Message, SendOptions, Time,
+    AssociationId, AssociationMut, CloseReason, Endpoint as Core, Event, Message, SendOptions, Time,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::assembly::Assembly;
 use crate::command::{Command, Commands};
-use crate::error::{
-    OperationError, ProtocolRefusal, RecvError, SendError, TryRecvError, TrySendError,
-};
+use crate::error::{OperationError, RecvError, SendError, TryRecvError, TrySendError};
 use crate::lazy::LazyReceiver;
 use crate::shared::SharedState;
 pub use adapters::MessageSink;
@@ -124,13 +122,16 @@ impl EndpointLink {
         reason.unwrap_or(CloseReason::LowerLayerLost)
     }
 
-    /// Lets the task change the protocol's state.
-    async fn operate<E: ProtocolRefusal + Send + 'static>(
+    /// Changes the association in the task.
+    pub(crate) async fn with<R: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Core, Time, AssociationId) -> Result<(), E> + Send + 'static,
-    ) -> Result<(), OperationError> {
-        let done = self.work(work).await?;
-        done.map_err(|refusal| refusal.into_error().unwrap_or_else(|| self.unknown()))
+        change: impl FnOnce(&mut AssociationMut<'_>) -> R + Send + 'static,
+    ) -> Result<R, OperationError> {
+        let done = self.work(move |core, now, id| {
+            let association = core.association_mut(now, id);
+            association.map(|mut association| change(&mut association))
+        });
+        done.await?.ok_or_else(|| self.unknown())
     }
 }
 

@@ -74,18 +74,14 @@ impl Association {
         }
     }
 
-    /// Returns the keys, unless the association is closed.
-    pub(crate) fn keys(&mut self) -> Result<&mut Auth, KeyError> {
-        if self.state.is_closed() {
-            return Err(KeyError::UnknownAssociation);
-        }
-        Ok(&mut self.auth)
+    pub(crate) fn auth_mut(&mut self) -> &mut Auth {
+        &mut self.auth
     }
 
     /// Stops sending with a key. Packets are assembled when they are sent, so nothing that waits needs
     /// it.
     pub(crate) fn deactivate_key(&mut self, id: SharedKeyId) -> Result<(), KeyError> {
-        self.keys()?.deactivate_key(id)?;
+        self.auth.deactivate_key(id)?;
         let event = AuthenticationEvent::KeyFree(id);
         self.events.push(Event::Authentication(event));
         Ok(())

@@ -12,6 +12,7 @@
 //! - `icmp`: ICMP messages (section 10)
 //!
 //! Operations of the user:
+//! - `association_mut`: operations on one association, each of which ends with an update
 //! - `connect`: ASSOCIATE (section 11.1.2) and UDP encapsulation (RFC 6951)
 //! - `addresses`: changes of the host's addresses (RFC 5061)
 //! - `keys`: endpoint-pair shared keys (RFC 4895)
@@ -32,6 +33,7 @@
 //! - `replies`: packets of the endpoint itself
 
 mod addresses;
+mod association_mut;
 mod config;
 mod connect;
 mod cookie_echo;
@@ -87,6 +89,7 @@ use same_peer::PeerChange;
 use shard::{NewAssociation, Refusal};
 
 pub(crate) use crate::addresses::{AddressVersion, LocalAddresses};
+pub use association_mut::AssociationMut;
 pub use config::{EndpointConfig, ImportConfig};
 pub use export::EndpointExport;
 pub use icmp::{IcmpInput, IcmpKind};

@@ -185,7 +185,10 @@ fn a_peer_without_authentication_is_reported() {
     let event = Event::Authentication(AuthenticationEvent::NotSupported);
     assert!(w.events(0).contains(&event));
     assert_eq!(
-        w.ends[0].add_key(w.now, a, key(1, b"x")),
+        w.ends[0]
+            .association_mut(w.now, a)
+            .unwrap()
+            .add_key(key(1, b"x")),
         Err(KeyError::NotInForce)
     );
     exchange(&mut w, a, b);
@@ -215,20 +218,38 @@ fn a_key_changes_without_interruption() {
     }
     w.run(ms(15));
     let [one, other] = [key(7, b"new"), key(7, b"new")];
-    w.ends[1].add_key(w.now, b, one).expect("a new key");
-    w.ends[0].add_key(w.now, a, other).expect("a new key");
+    w.ends[1]
+        .association_mut(w.now, b)
+        .unwrap()
+        .add_key(one)
+        .expect("a new key");
     w.ends[0]
-        .activate_key(w.now, a, SharedKeyId(7))
+        .association_mut(w.now, a)
+        .unwrap()
+        .add_key(other)
+        .expect("a new key");
+    w.ends[0]
+        .association_mut(w.now, a)
+        .unwrap()
+        .activate_key(SharedKeyId(7))
         .expect("activate");
     assert_eq!(
-        w.ends[0].delete_key(w.now, a, SharedKeyId(7)),
+        w.ends[0]
+            .association_mut(w.now, a)
+            .unwrap()
+            .delete_key(SharedKeyId(7)),
         Err(KeyError::Active)
     );
     w.ends[0]
-        .deactivate_key(w.now, a, SharedKeyId(0))
+        .association_mut(w.now, a)
+        .unwrap()
+        .deactivate_key(SharedKeyId(0))
         .expect("deactivate");
     assert_eq!(
-        w.ends[0].activate_key(w.now, a, SharedKeyId(0)),
+        w.ends[0]
+            .association_mut(w.now, a)
+            .unwrap()
+            .activate_key(SharedKeyId(0)),
         Err(KeyError::Deactivated)
     );
     w.run(secs(20));
@@ -249,9 +270,15 @@ fn a_key_changes_without_interruption() {
 fn an_unknown_key_is_reported_once() {
     let mut w = requiring_both(&[], &[ChunkType::DATA]);
     let (a, b) = w.connect();
-    w.ends[0].add_key(w.now, a, key(3, b"k")).expect("a key");
     w.ends[0]
-        .activate_key(w.now, a, SharedKeyId(3))
+        .association_mut(w.now, a)
+        .unwrap()
+        .add_key(key(3, b"k"))
+        .expect("a key");
+    w.ends[0]
+        .association_mut(w.now, a)
+        .unwrap()
+        .activate_key(SharedKeyId(3))
         .expect("activate");
     w.send(0, a, 0, pattern(100));
     w.run(secs(5));
@@ -260,7 +287,11 @@ fn an_unknown_key_is_reported_once() {
     assert_eq!(w.events(1).into_iter().filter(|e| *e == unknown).count(), 1);
     assert!(w.stats(1, b).authentication.unknown_keys >= 2);
     // With the key, what is sent again arrives.
-    w.ends[1].add_key(w.now, b, key(3, b"k")).expect("a key");
+    w.ends[1]
+        .association_mut(w.now, b)
+        .unwrap()
+        .add_key(key(3, b"k"))
+        .expect("a key");
     w.run(secs(30));
     assert_eq!(w.receive_lengths(1, b), [100]);
 }

@@ -152,7 +152,10 @@ fn act(w: &mut World, seed: u64, step: u64, end: usize, id: AssociationId) {
         3 => host.local_address_removed(now, addresses(end)[1]),
         4 => host.local_address_added(addresses(end)[1]),
         5 => {
-            let _ = host.activate_key(now, id, SharedKeyId(7));
+            let _ = host
+                .association_mut(now, id)
+                .unwrap()
+                .activate_key(SharedKeyId(7));
         }
         6 => {
             let _ = host.request_heartbeat(now, id, carrick_proto::PathId(0));

@@ -60,6 +60,13 @@ pub(crate) struct AssociationMut<'a> {
     pub(crate) core_id: carrick_proto::AssociationId,
 }
 
+impl AssociationMut<'_> {
+    /// Returns the association in the core, to change it; `None` after its end there.
+    pub(crate) fn in_core(&mut self) -> Option<carrick_proto::AssociationMut<'_>> {
+        self.core.association_mut(self.now, self.core_id)
+    }
+}
+
 /// Associations with the endpoints that have their state, for reading.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AssociationLookup<'a> {

@@ -89,17 +89,25 @@ impl Party {
             let keys = &self.ledger.borrow().keys[1 - side];
             [keys.known.clone(), keys.active.into_iter().collect()]
         };
+        let suits = match operation {
+            Operation::ActivateKey(n) => peer_has.contains(&n),
+            Operation::DeleteKey(n) => !peer_uses.contains(&n),
+            _ => true,
+        };
+        if !suits {
+            return;
+        }
+        let Some(mut association) = endpoint.association_mut(now, id) else {
+            return self.fail(format!("{operation:?}: no association"));
+        };
         let result = match operation {
-            Operation::AddKey(n) => endpoint.add_key(now, id, shared_key(n)),
-            Operation::ActivateKey(n) if peer_has.contains(&n) => {
-                endpoint.activate_key(now, id, SharedKeyId(n))
-            }
-            Operation::DeactivateKey(n) => endpoint.deactivate_key(now, id, SharedKeyId(n)),
-            Operation::DeleteKey(n) if !peer_uses.contains(&n) => {
-                endpoint.delete_key(now, id, SharedKeyId(n))
-            }
+            Operation::AddKey(n) => association.add_key(shared_key(n)),
+            Operation::ActivateKey(n) => association.activate_key(SharedKeyId(n)),
+            Operation::DeactivateKey(n) => association.deactivate_key(SharedKeyId(n)),
+            Operation::DeleteKey(n) => association.delete_key(SharedKeyId(n)),
             _ => return,
         };
+        drop(association);
         self.log(now, || format!("{operation:?}: {result:?}"));
         let mut ledger = self.ledger.borrow_mut();
         match (result, operation) {
@@ -113,7 +121,7 @@ impl Party {
             (Ok(()), Operation::DeleteKey(n)) => {
                 ledger.keys[side].known.remove(&n);
             }
-            (Err(KeyError::UnknownAssociation | KeyError::TooManyKeys), _) => {
+            (Err(KeyError::TooManyKeys), _) => {
                 ledger.fail(format!("side {side}: {operation:?}: {result:?}"));
             }
             _ => {}

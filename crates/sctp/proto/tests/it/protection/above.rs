@@ -82,10 +82,18 @@ fn keys_follow_dtls_handshakes() {
         for (end, id) in [(CLIENT, ids.0), (SERVER, ids.1)] {
             let secret = exported(epoch).into();
             let shared = SharedKey { id: key, secret };
-            world.ends[end].add_key(now, id, shared).unwrap();
+            world.ends[end]
+                .association_mut(now, id)
+                .unwrap()
+                .add_key(shared)
+                .unwrap();
         }
         for (end, id) in [(CLIENT, ids.0), (SERVER, ids.1)] {
-            world.ends[end].activate_key(now, id, key).unwrap();
+            world.ends[end]
+                .association_mut(now, id)
+                .unwrap()
+                .activate_key(key)
+                .unwrap();
         }
         record(&mut world, ids.0, 0, 40);
         world.run(secs(20));
@@ -96,7 +104,11 @@ fn keys_follow_dtls_handshakes() {
         );
         for (end, id) in [(CLIENT, ids.0), (SERVER, ids.1)] {
             let old = SharedKeyId(epoch - 1);
-            world.ends[end].delete_key(world.now, id, old).unwrap();
+            world.ends[end]
+                .association_mut(world.now, id)
+                .unwrap()
+                .delete_key(old)
+                .unwrap();
         }
     }
     let with_data: Vec<_> = world.sent(CLIENT, ChunkType::DATA);

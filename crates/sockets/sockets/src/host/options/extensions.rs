@@ -164,8 +164,8 @@ fn set_auth_key(host: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Er
     };
     let scope = scope(host, id, ScopeRule::Any, header.assoc_id)?;
     perform(host, &scope, |a| {
-        let added = a.core.add_key(a.now, a.core_id, key.clone());
-        added.map_err(key_error)
+        let mut core = a.in_core().ok_or(Errno::EINVAL)?;
+        core.add_key(key.clone()).map_err(key_error)
     })?;
     change_future(host, id, &scope, |config| {
         check_authentication(config)?;
@@ -187,11 +187,13 @@ fn change_key(
     let key = SharedKeyId(given.key_number);
     let scope = scope(host, id, ScopeRule::Any, given.assoc_id)?;
     perform(host, &scope, |a| {
+        let mut core = a.in_core().ok_or(Errno::EINVAL)?;
         let changed = match change {
-            KeyChange::Activate => a.core.activate_key(a.now, a.core_id, key),
-            KeyChange::Deactivate => a.core.deactivate_key(a.now, a.core_id, key),
-            KeyChange::Delete => a.core.delete_key(a.now, a.core_id, key),
+            KeyChange::Activate => core.activate_key(key),
+            KeyChange::Deactivate => core.deactivate_key(key),
+            KeyChange::Delete => core.delete_key(key),
         };
+        drop(core);
         changed.map_err(key_error)?;
         if change == KeyChange::Activate {
             a.own.active_key = key.0;
