@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AssociationId, Endpoint, IcmpInput, IcmpKind, PathId, PathThresholds, PeerAddress, Reliability,
+    AssociationId, Endpoint, IcmpInput, IcmpKind, OperationError, PathId, PathThresholds, PeerAddress, Reliability,
     SendOptions, SharedKeyId, StreamDirection, StreamId, StreamScheduler, Time,
 };
 
@@ -198,11 +198,11 @@ impl Network {
             let count = usize::from(what >> 4 & 3);
             let streams = [0, 1, 2].map(|n| StreamId(n * u16::from(what >> 6)));
             // A request that is not possible now is refused.
-            let _ = match what & 3 {
-                0 => e.add_streams(now, id, u16::from(what >> 2 & 3), u16::from(what >> 4 & 3)),
-                1 => e.reset_association(now, id),
-                _ => e.reset_streams(now, id, direction, &streams[..count]),
-            };
+            let _ = e.association_mut(now, id).map(|mut e| match what & 3 {
+                0 => e.add_streams(u16::from(what >> 2 & 3), u16::from(what >> 4 & 3)),
+                1 => e.reset_association(),
+                _ => e.reset_streams(direction, &streams[..count]),
+            });
         });
     }
 
@@ -240,14 +240,16 @@ impl Network {
             let _ = match what & 3 {
                 0 => {
                     let all = StreamScheduler::ALL;
-                    e.set_scheduler(now, id, all[usize::from(value) % all.len()])
+                    e.association_mut(now, id)
+                        .map(|mut e| e.set_scheduler(all[usize::from(value) % all.len()]))
+                        .ok_or(OperationError::UnknownAssociation)
                 }
-                1 => e.set_stream_value(
-                    now,
-                    id,
-                    StreamId(u16::from(what >> 2 & 7)),
-                    u16::from(value),
-                ),
+                1 => e
+                    .association_mut(now, id)
+                    .ok_or(OperationError::UnknownAssociation)
+                    .and_then(|mut e| {
+                        e.set_stream_value(StreamId(u16::from(what >> 2 & 7)), u16::from(value))
+                    }),
                 2 => e.set_expose_potentially_failed(now, id, value & 1 != 0),
                 _ => {
                     let path = (what & 4 != 0).then_some(PathId(what >> 3 & 3));

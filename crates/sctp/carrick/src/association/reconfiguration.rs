@@ -22,7 +22,7 @@ impl AssociationControl {
         streams: impl Into<Vec<StreamId>>,
     ) -> Result<(), OperationError> {
         let streams = streams.into();
-        self.operate(move |core, now, id| core.reset_streams(now, id, direction, &streams))
+        self.change(move |association| association.reset_streams(direction, &streams))
             .await
     }
 
@@ -32,7 +32,7 @@ impl AssociationControl {
     /// # Errors
     /// As [`Self::reset_streams`], and within 30 seconds of the last time.
     pub async fn reset_association(&self) -> Result<(), OperationError> {
-        self.operate(|core, now, id| core.reset_association(now, id))
+        self.change(|association| association.reset_association())
             .await
     }
 
@@ -42,7 +42,7 @@ impl AssociationControl {
     /// # Errors
     /// As [`Self::reset_streams`], and where there would be too many.
     pub async fn add_streams(&self, outgoing: u16, incoming: u16) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.add_streams(now, id, outgoing, incoming))
+        self.change(move |association| association.add_streams(outgoing, incoming))
             .await
     }
 }

@@ -13,7 +13,8 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended.
     pub async fn set_scheduler(&self, scheduler: StreamScheduler) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.set_scheduler(now, id, scheduler))
+        self.link
+            .with(move |association| association.set_scheduler(scheduler))
             .await
     }
 
@@ -29,7 +30,7 @@ impl AssociationControl {
         value: u16,
     ) -> Result<(), OperationError> {
         let stream = stream.into();
-        self.operate(move |core, now, id| core.set_stream_value(now, id, stream, value))
+        self.change(move |association| association.set_stream_value(stream, value))
             .await
     }
 

@@ -2,14 +2,12 @@
 
 use carrick_wire::StreamId;
 
-use super::Endpoint;
+use super::AssociationMut;
 use crate::association::{Association, Context};
 use crate::error::ReconfigError;
 use crate::event::StreamDirection;
-use crate::ids::AssociationId;
-use crate::time::Time;
 
-impl Endpoint {
+impl AssociationMut<'_> {
     /// Resets the stream sequence numbers of these streams to 0, of all streams if the list is empty:
     /// `SCTP_RESET_STREAMS` of RFC 6525, section 6.3.2. Messages sent before the call are delivered before
     /// the reset; later messages on the outgoing streams concerned wait in the send buffer until the peer
@@ -22,14 +20,11 @@ impl Endpoint {
     /// See [`ReconfigError`].
     pub fn reset_streams(
         &mut self,
-        now: Time,
-        id: AssociationId,
         direction: StreamDirection,
         streams: &[StreamId],
     ) -> Result<(), ReconfigError> {
-        self.reconfigure(now, id, |association, _| {
-            association.reset_streams(direction, streams)
-        })
+        let (association, _) = self.reconfigurable()?;
+        association.reset_streams(direction, streams)
     }
 
     /// Resets the TSNs and all stream sequence numbers of both sides: `SCTP_RESET_ASSOC` of RFC 6525,
@@ -40,8 +35,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// See [`ReconfigError`].
-    pub fn reset_association(&mut self, now: Time, id: AssociationId) -> Result<(), ReconfigError> {
-        self.reconfigure(now, id, Association::reset_association)
+    pub fn reset_association(&mut self) -> Result<(), ReconfigError> {
+        let (association, mut cx) = self.reconfigurable()?;
+        association.reset_association(&mut cx)
     }
 
     /// Requests additional outgoing and incoming streams: `SCTP_ADD_STREAMS` of RFC 6525, section 6.3.4.
@@ -49,28 +45,16 @@ impl Endpoint {
     ///
     /// # Errors
     /// See [`ReconfigError`].
-    pub fn add_streams(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        outgoing: u16,
-        incoming: u16,
-    ) -> Result<(), ReconfigError> {
-        self.reconfigure(now, id, |association, _| {
-            association.ask_for_streams(outgoing, incoming)
-        })
+    pub fn add_streams(&mut self, outgoing: u16, incoming: u16) -> Result<(), ReconfigError> {
+        let (association, _) = self.reconfigurable()?;
+        association.ask_for_streams(outgoing, incoming)
     }
 
-    fn reconfigure(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        request: impl FnOnce(&mut Association, &mut Context<'_>) -> Result<(), ReconfigError>,
-    ) -> Result<(), ReconfigError> {
-        self.update_association(now, id, |association, cx| {
-            association.may_reconfigure()?;
-            request(association, cx)
-        })
-        .unwrap_or(Err(ReconfigError::UnknownAssociation))
+    /// Returns the association, if its streams can be reset or added.
+    fn reconfigurable(&mut self) -> Result<(&mut Association, Context<'_>), ReconfigError> {
+        let parts = self.parts();
+        let parts = parts.map_err(|_| ReconfigError::UnknownAssociation)?;
+        parts.0.may_reconfigure()?;
+        Ok(parts)
     }
 }

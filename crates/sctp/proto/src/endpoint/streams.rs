@@ -2,36 +2,19 @@
 
 use carrick_wire::StreamId;
 
-use super::Endpoint;
+use super::{AssociationMut, Endpoint};
 use crate::config::StreamScheduler;
 use crate::error::OperationError;
 use crate::ids::AssociationId;
-use crate::time::Time;
 
-impl Endpoint {
+impl AssociationMut<'_> {
     /// Sets the stream scheduler: `SCTP_STREAM_SCHEDULER` of RFC 8260, section 4.3.2. It replaces
     /// [`StreamConfig::scheduler`](crate::StreamConfig::scheduler). Without interleaving, a message of which fragments have
     /// been sent is completed first.
-    ///
-    /// # Errors
-    /// [`OperationError::UnknownAssociation`].
-    pub fn set_scheduler(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        scheduler: StreamScheduler,
-    ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, _| {
+    pub fn set_scheduler(&mut self, scheduler: StreamScheduler) {
+        if let Ok((association, _)) = self.parts() {
             association.set_scheduler(scheduler);
-            Ok(())
-        })
-    }
-
-    /// Returns the stream scheduler of an association.
-    pub fn scheduler(&self, id: AssociationId) -> Option<StreamScheduler> {
-        self.registry
-            .get(id)
-            .map(|a| a.sender().queue().scheduler())
+        }
     }
 
     /// Sets the scheduler's value of an outbound stream: `SCTP_STREAM_SCHEDULER_VALUE` of RFC 8260,
@@ -40,17 +23,18 @@ impl Endpoint {
     /// default is 0.
     ///
     /// # Errors
-    /// [`OperationError::UnknownAssociation`] or [`OperationError::InvalidStream`].
-    pub fn set_stream_value(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        stream: StreamId,
-        value: u16,
-    ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, _| {
-            association.set_stream_value(stream, value)
-        })
+    /// [`OperationError::InvalidStream`].
+    pub fn set_stream_value(&mut self, stream: StreamId, value: u16) -> Result<(), OperationError> {
+        self.parts()?.0.set_stream_value(stream, value)
+    }
+}
+
+impl Endpoint {
+    /// Returns the stream scheduler of an association.
+    pub fn scheduler(&self, id: AssociationId) -> Option<StreamScheduler> {
+        self.registry
+            .get(id)
+            .map(|a| a.sender().queue().scheduler())
     }
 
     /// Returns the scheduler's value of an outbound stream; `None` if the stream does not exist.

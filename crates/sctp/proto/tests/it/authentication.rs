@@ -185,10 +185,7 @@ fn a_peer_without_authentication_is_reported() {
     let event = Event::Authentication(AuthenticationEvent::NotSupported);
     assert!(w.events(0).contains(&event));
     assert_eq!(
-        w.ends[0]
-            .association_mut(w.now, a)
-            .unwrap()
-            .add_key(key(1, b"x")),
+        w.change(0, a).add_key(key(1, b"x")),
         Err(KeyError::NotInForce)
     );
     exchange(&mut w, a, b);
@@ -218,38 +215,20 @@ fn a_key_changes_without_interruption() {
     }
     w.run(ms(15));
     let [one, other] = [key(7, b"new"), key(7, b"new")];
-    w.ends[1]
-        .association_mut(w.now, b)
-        .unwrap()
-        .add_key(one)
-        .expect("a new key");
-    w.ends[0]
-        .association_mut(w.now, a)
-        .unwrap()
-        .add_key(other)
-        .expect("a new key");
-    w.ends[0]
-        .association_mut(w.now, a)
-        .unwrap()
+    w.change(1, b).add_key(one).expect("a new key");
+    w.change(0, a).add_key(other).expect("a new key");
+    w.change(0, a)
         .activate_key(SharedKeyId(7))
         .expect("activate");
     assert_eq!(
-        w.ends[0]
-            .association_mut(w.now, a)
-            .unwrap()
-            .delete_key(SharedKeyId(7)),
+        w.change(0, a).delete_key(SharedKeyId(7)),
         Err(KeyError::Active)
     );
-    w.ends[0]
-        .association_mut(w.now, a)
-        .unwrap()
+    w.change(0, a)
         .deactivate_key(SharedKeyId(0))
         .expect("deactivate");
     assert_eq!(
-        w.ends[0]
-            .association_mut(w.now, a)
-            .unwrap()
-            .activate_key(SharedKeyId(0)),
+        w.change(0, a).activate_key(SharedKeyId(0)),
         Err(KeyError::Deactivated)
     );
     w.run(secs(20));
@@ -270,14 +249,8 @@ fn a_key_changes_without_interruption() {
 fn an_unknown_key_is_reported_once() {
     let mut w = requiring_both(&[], &[ChunkType::DATA]);
     let (a, b) = w.connect();
-    w.ends[0]
-        .association_mut(w.now, a)
-        .unwrap()
-        .add_key(key(3, b"k"))
-        .expect("a key");
-    w.ends[0]
-        .association_mut(w.now, a)
-        .unwrap()
+    w.change(0, a).add_key(key(3, b"k")).expect("a key");
+    w.change(0, a)
         .activate_key(SharedKeyId(3))
         .expect("activate");
     w.send(0, a, 0, pattern(100));
@@ -287,11 +260,7 @@ fn an_unknown_key_is_reported_once() {
     assert_eq!(w.events(1).into_iter().filter(|e| *e == unknown).count(), 1);
     assert!(w.stats(1, b).authentication.unknown_keys >= 2);
     // With the key, what is sent again arrives.
-    w.ends[1]
-        .association_mut(w.now, b)
-        .unwrap()
-        .add_key(key(3, b"k"))
-        .expect("a key");
+    w.change(1, b).add_key(key(3, b"k")).expect("a key");
     w.run(secs(30));
     assert_eq!(w.receive_lengths(1, b), [100]);
 }
@@ -690,8 +659,7 @@ fn course(required: ChunkType, interleaving: bool) -> World {
     w.run(secs(20));
     // Requests of both extensions.
     for (end, id) in [(0, a), (1, b)] {
-        let now = w.now;
-        let reset = w.ends[end].reset_streams(now, id, StreamDirection::Both, &[]);
+        let reset = w.change(end, id).reset_streams(StreamDirection::Both, &[]);
         assert_eq!(reset, Ok(()));
         w.run(secs(40));
     }

@@ -238,7 +238,7 @@ fn ecn_counts_restart_after_a_tsn_reset() {
         mark(&mut w, |n| n == 1);
         transfer(&mut w, a, b, 60);
         assert_eq!(w.stats(0, a).counters.congestion_mark_reductions, 1);
-        w.ends[0].reset_association(w.now, a).expect("reset");
+        w.change(0, a).reset_association().expect("reset");
         w.run(secs(2));
         w.clear_rules();
         w.log.clear();
@@ -319,9 +319,9 @@ fn an_ecne_beside_re_config_is_authenticated() {
         }
         let marks = w.stats(1, b).counters.congestion_marks_received;
         assert_eq!(marks, waits.len() as u64);
-        let (id, now) = ([a, b][asks], w.now);
-        w.ends[asks]
-            .reset_streams(now, id, StreamDirection::Outgoing, &[StreamId(1)])
+        let id = [a, b][asks];
+        w.change(asks, id)
+            .reset_streams(StreamDirection::Outgoing, &[StreamId(1)])
             .unwrap();
         w.run(ms(100));
         let notified = w.sent(1, ChunkType::ECNE);

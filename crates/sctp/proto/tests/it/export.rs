@@ -8,9 +8,9 @@ use carrick_proto::cc::{
 use carrick_proto::export::{OLDEST_VERSION, VERSION};
 use carrick_proto::research::{DataRoute, LossDetection, Policies, ReportScope};
 use carrick_proto::{
-    AssociationConfig, AssociationId, Ecn, Endpoint, EndpointConfig, Event, ExportError,
-    ImportConfig, ImportError, Reliability, Route, SendOptions, SharedKey, SharedKeyId,
-    StreamDirection, StreamScheduler, Time,
+    AssociationConfig, AssociationId, AssociationMut, Ecn, Endpoint, EndpointConfig, Event,
+    ExportError, ImportConfig, ImportError, Reliability, Route, SendOptions, SharedKey,
+    SharedKeyId, StreamDirection, StreamScheduler, Time,
 };
 use carrick_wire::{ChunkType, crc32c};
 use proptest::collection::vec;
@@ -139,33 +139,32 @@ fn act(w: &mut World, seed: u64, step: u64, end: usize, id: AssociationId) {
         let _ = w.ends[end].send(now, id, options, pattern(size as usize));
     }
     let host = &mut w.ends[end];
+    let mut change = |operation: &dyn Fn(&mut AssociationMut<'_>) -> bool| {
+        if let Some(mut association) = host.association_mut(now, id) {
+            operation(&mut association);
+        }
+    };
+    // Operations may be refused.
     match of(40) % 24 {
-        0 => {
-            let _ = host.reset_streams(now, id, StreamDirection::Outgoing, &[1.into()]);
-        }
-        1 => {
-            let _ = host.reset_association(now, id);
-        }
-        2 => {
-            let _ = host.add_streams(now, id, 2, 1);
-        }
+        0 => change(&|a| {
+            a.reset_streams(StreamDirection::Outgoing, &[1.into()])
+                .is_ok()
+        }),
+        1 => change(&|a| a.reset_association().is_ok()),
+        2 => change(&|a| a.add_streams(2, 1).is_ok()),
         3 => host.local_address_removed(now, addresses(end)[1]),
         4 => host.local_address_added(addresses(end)[1]),
-        5 => {
-            let _ = host
-                .association_mut(now, id)
-                .unwrap()
-                .activate_key(SharedKeyId(7));
-        }
+        5 => change(&|a| a.activate_key(SharedKeyId(7)).is_ok()),
         6 => {
             let _ = host.request_heartbeat(now, id, carrick_proto::PathId(0));
         }
         7 => {
             let _ = host.set_primary(now, id, carrick_proto::PathId(1));
         }
-        8 => {
-            let _ = host.set_scheduler(now, id, StreamScheduler::ALL[of(41) as usize % 6]);
-        }
+        8 => change(&|a| {
+            a.set_scheduler(StreamScheduler::ALL[of(41) as usize % 6]);
+            true
+        }),
         _ => {}
     }
 }
@@ -225,7 +224,7 @@ fn small(seed: u64) -> World {
         }
         w.run(ms(9));
     }
-    let reset = w.ends[0].reset_streams(w.now, a, StreamDirection::Outgoing, &[]);
+    let reset = w.change(0, a).reset_streams(StreamDirection::Outgoing, &[]);
     reset.expect("reset");
     w
 }

@@ -149,8 +149,8 @@ fn a_large_message_continues_in_the_next_packet() {
 fn the_lowest_priority_value_is_sent_first() {
     let (mut w, a, _) = scheduled(StreamScheduler::Priority);
     for (stream, value) in [(1, 7), (2, 7), (3, 65_535), (4, 1)] {
-        w.ends[0]
-            .set_stream_value(w.now, a, StreamId(stream), value)
+        w.change(0, a)
+            .set_stream_value(StreamId(stream), value)
             .unwrap();
     }
     for stream in [3, 2, 1, 2, 4, 0, 1, 4, 0] {
@@ -164,9 +164,7 @@ fn the_lowest_priority_value_is_sent_first() {
 #[test]
 fn with_data_a_large_message_delays_an_urgent_one() {
     let (mut w, a, _) = scheduled(StreamScheduler::Priority);
-    w.ends[0]
-        .set_stream_value(w.now, a, StreamId(1), 9)
-        .unwrap();
+    w.change(0, a).set_stream_value(StreamId(1), 9).unwrap();
     w.send(0, a, 1, pattern(100 * FULL));
     w.send(0, a, 1, pattern(FULL));
     w.run(ms(1));
@@ -205,9 +203,7 @@ fn send_unequal(w: &mut World, a: AssociationId) {
 fn fair_capacity_shares_by_bytes() {
     let (mut w, a, _) = scheduled(StreamScheduler::FairBandwidth);
     // No weights here.
-    w.ends[0]
-        .set_stream_value(w.now, a, StreamId(2), 10)
-        .unwrap();
+    w.change(0, a).set_stream_value(StreamId(2), 10).unwrap();
     send_unequal(&mut w, a);
     w.run(secs(60));
     let [_, small, medium, large] = shares(&w, 300_000);
@@ -221,8 +217,8 @@ fn fair_capacity_shares_by_bytes() {
 fn weighted_fair_queueing_shares_by_weight() {
     let (mut w, a, _) = scheduled(StreamScheduler::WeightedFair);
     for (stream, weight) in [(1, 400), (2, 100), (3, 500)] {
-        w.ends[0]
-            .set_stream_value(w.now, a, StreamId(stream), weight)
+        w.change(0, a)
+            .set_stream_value(StreamId(stream), weight)
             .unwrap();
     }
     send_unequal(&mut w, a);
@@ -268,9 +264,7 @@ fn the_scheduler_changes_at_run_time() {
         w.send(0, a, stream, pattern(FULL));
     }
     w.run(ms(1));
-    w.ends[0]
-        .set_scheduler(w.now, a, StreamScheduler::RoundRobin)
-        .unwrap();
+    w.change(0, a).set_scheduler(StreamScheduler::RoundRobin);
     assert_eq!(w.ends[0].scheduler(a), Some(StreamScheduler::RoundRobin));
     w.run(secs(10));
     let order = on_the_wire(&w);
@@ -299,10 +293,10 @@ fn changes_of_the_scheduler_lose_no_message() {
             sent += 1;
         }
         let kind = StreamScheduler::ALL[round * 7 % 6];
-        w.ends[0].set_scheduler(w.now, a, kind).unwrap();
+        w.change(0, a).set_scheduler(kind);
         let stream = StreamId(round as u16 % 5);
-        w.ends[0]
-            .set_stream_value(w.now, a, stream, round as u16 % 9)
+        w.change(0, a)
+            .set_stream_value(stream, round as u16 % 9)
             .unwrap();
         w.run(ms(3));
     }
@@ -349,21 +343,17 @@ fn every_scheduler_retransmits_lost_data() {
 #[test]
 fn a_value_is_set_for_an_existing_stream() {
     let (mut w, a, _) = scheduled(StreamScheduler::Priority);
-    let now = w.now;
-    let end = &mut w.ends[0];
-    assert_eq!(end.stream_value(a, StreamId(99)), Some(0));
-    assert_eq!(end.set_stream_value(now, a, StreamId(99), 4), Ok(()));
-    assert_eq!(end.stream_value(a, StreamId(99)), Some(4));
+    let value = |w: &World, stream| w.ends[0].stream_value(a, stream);
+    assert_eq!(value(&w, StreamId(99)), Some(0));
+    assert_eq!(w.change(0, a).set_stream_value(StreamId(99), 4), Ok(()));
+    assert_eq!(value(&w, StreamId(99)), Some(4));
     assert_eq!(
-        end.set_stream_value(now, a, StreamId(100), 4),
+        w.change(0, a).set_stream_value(StreamId(100), 4),
         Err(OperationError::InvalidStream)
     );
-    assert_eq!(end.stream_value(a, StreamId(100)), None);
-    end.abort(now, a, b"").unwrap();
-    assert_eq!(
-        end.set_scheduler(now, a, StreamScheduler::RoundRobin),
-        Err(OperationError::UnknownAssociation)
-    );
+    assert_eq!(value(&w, StreamId(100)), None);
+    w.ends[0].abort(w.now, a, b"").unwrap();
+    assert!(w.ends[0].association_mut(w.now, a).is_none());
 }
 
 /// RFC 8260, section 4.3.3
@@ -372,9 +362,7 @@ fn a_value_can_be_set_before_the_set_up_ends() {
     let mut w = World::single_homed();
     w.config.streams.scheduler = StreamScheduler::Priority;
     let a = w.begin_connect_from(0, &[addresses(1)[0]], port(1));
-    w.ends[0]
-        .set_stream_value(w.now, a, StreamId(1), 1)
-        .unwrap();
+    w.change(0, a).set_stream_value(StreamId(1), 1).unwrap();
     for stream in [1, 1, 0] {
         w.send(0, a, stream, pattern(FULL));
     }
@@ -455,12 +443,8 @@ fn the_scheduler_survives_a_restart_of_the_peer() {
     let mut w = World::single_homed();
     w.config.streams.scheduler = StreamScheduler::FirstCome;
     let (peer, a) = Puppet::new().connect(&mut w);
-    w.ends[0]
-        .set_scheduler(w.now, a, StreamScheduler::Priority)
-        .unwrap();
-    w.ends[0]
-        .set_stream_value(w.now, a, StreamId(1), 5)
-        .unwrap();
+    w.change(0, a).set_scheduler(StreamScheduler::Priority);
+    w.change(0, a).set_stream_value(StreamId(1), 5).unwrap();
     w.send(0, a, 1, pattern(10));
     let again = Puppet {
         tag: carrick_proto::VerificationTag(0x99),

@@ -51,10 +51,16 @@ impl Party {
                     endpoint.set_failure_threshold(now, id, path, n)
                 }
                 Operation::SetPathMtu(mtu) => endpoint.set_path_mtu(now, id, path, mtu),
-                Operation::SetScheduler(scheduler) => endpoint.set_scheduler(now, id, scheduler),
-                Operation::SetStreamValue(stream, value) => {
-                    endpoint.set_stream_value(now, id, StreamId(stream), value)
-                }
+                Operation::SetScheduler(scheduler) => endpoint
+                    .association_mut(now, id)
+                    .map(|mut association| association.set_scheduler(scheduler))
+                    .ok_or(OperationError::UnknownAssociation),
+                Operation::SetStreamValue(stream, value) => endpoint
+                    .association_mut(now, id)
+                    .ok_or(OperationError::UnknownAssociation)
+                    .and_then(|mut association| {
+                        association.set_stream_value(StreamId(stream), value)
+                    }),
             };
             self.log(now, || format!("{operation:?} {path:?}: {result:?}"));
             if let Err(error @ (OperationError::UnknownPath | OperationError::UnknownAssociation)) =
@@ -147,23 +153,26 @@ impl Party {
             let Some(stats) = endpoint.association_stats(id) else {
                 return;
             };
+            let Some(mut association) = endpoint.association_mut(now, id) else {
+                return self.fail(format!("{reconfiguration:?}: no association"));
+            };
             let result = match &reconfiguration {
                 Reconfiguration::Reset(direction, streams) => {
                     let both = stats.outbound_streams.min(stats.inbound_streams).max(1);
                     let streams: Vec<_> = streams.iter().map(|s| StreamId(s % both)).collect();
-                    endpoint.reset_streams(now, id, *direction, &streams)
+                    association.reset_streams(*direction, &streams)
                 }
-                Reconfiguration::ResetAssociation => endpoint.reset_association(now, id),
+                Reconfiguration::ResetAssociation => association.reset_association(),
                 Reconfiguration::Add(outgoing, incoming) => {
-                    endpoint.add_streams(now, id, *outgoing, *incoming)
+                    association.add_streams(*outgoing, *incoming)
                 }
             };
+            drop(association);
             self.log(now, || format!("{reconfiguration:?}: {result:?}"));
             match result {
                 Ok(()) => self.ledger.borrow_mut().seen.reconfigurations += 1,
                 Err(
-                    error @ (ReconfigError::UnknownAssociation
-                    | ReconfigError::InvalidStream { .. }
+                    error @ (ReconfigError::InvalidStream { .. }
                     | ReconfigError::ListTooLong { .. }),
                 ) => self.fail(format!("{reconfiguration:?}: {error}")),
                 Err(_) => {}

@@ -40,8 +40,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AssociationConfig, AssociationId, AssociationStats, Ecn, Endpoint, EndpointConfig, Event,
-    MatchingAddress, Message, PathId, PathStats, Route, SendOptions, Shard, SourceSelection, Time,
+    AssociationConfig, AssociationId, AssociationMut, AssociationStats, Ecn, Endpoint,
+    EndpointConfig, Event, MatchingAddress, Message, PathId, PathStats, Route, SendOptions, Shard,
+    SourceSelection, Time,
 };
 use carrick_wire::ChunkType;
 
@@ -585,6 +586,12 @@ impl World {
             let id = end.associations().next()?;
             Some(state_name(&end.association_stats(id)?))
         })
+    }
+
+    /// An association, to be changed now.
+    pub fn change(&mut self, end: usize, id: AssociationId) -> AssociationMut<'_> {
+        let association = self.ends[end].association_mut(self.now, id);
+        association.expect("association")
     }
 
     pub fn stats(&self, end: usize, id: AssociationId) -> AssociationStats {

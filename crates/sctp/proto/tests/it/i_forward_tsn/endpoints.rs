@@ -161,7 +161,9 @@ fn reset_streams_begin_at_mid_0_after_skipping() {
         for n in 0..3 {
             w.send_with(0, a, once(1, unordered), vec![n; 2 * FULL]);
         }
-        let reset = w.ends[0].reset_streams(w.now, a, StreamDirection::Outgoing, &[StreamId(1)]);
+        let reset = w
+            .change(0, a)
+            .reset_streams(StreamDirection::Outgoing, &[StreamId(1)]);
         reset.expect("reset");
         for n in 10..13 {
             let options = SendOptions {
@@ -198,7 +200,7 @@ fn a_tsn_reset_forgets_skipped_mids() {
         for n in 0..3 {
             w.send_with(0, a, once(1, n == 1), vec![n; 2 * FULL]);
         }
-        w.ends[0].reset_association(w.now, a).expect("reset");
+        w.change(0, a).reset_association().expect("reset");
         for n in 10..13 {
             w.send_with(0, a, SendOptions::on_stream(1), vec![n; 2 * FULL]);
         }

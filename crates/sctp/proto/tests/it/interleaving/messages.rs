@@ -186,9 +186,7 @@ fn fragments_need_no_order_of_tsns() {
 #[test]
 fn unacknowledged_data_is_returned_by_message() {
     let (mut w, peer, id) = puppet(true);
-    w.ends[0]
-        .set_scheduler(w.now, id, StreamScheduler::RoundRobin)
-        .unwrap();
+    w.change(0, id).set_scheduler(StreamScheduler::RoundRobin);
     for stream in 0..3 {
         let options = SendOptions {
             context: 10 + u64::from(stream),

@@ -97,9 +97,7 @@ fn each_packet_has_chunks_of_one_stream() {
 #[test]
 fn an_urgent_message_overtakes_a_large_one() {
     let (mut w, a, b) = interleaved(StreamScheduler::Priority);
-    w.ends[0]
-        .set_stream_value(w.now, a, StreamId(1), 9)
-        .unwrap();
+    w.change(0, a).set_stream_value(StreamId(1), 9).unwrap();
     w.send(0, a, 1, pattern(100 * FULL));
     w.run(ms(1));
     let begun = on_the_wire(&w).len();
@@ -155,8 +153,8 @@ fn shares(w: &World, count: usize) -> BTreeMap<u16, usize> {
 fn weighted_fair_queueing_shares_by_weight() {
     let (mut w, a, _) = interleaved(StreamScheduler::WeightedFair);
     for (stream, weight) in [(1, 256), (2, 512), (3, 1024)] {
-        w.ends[0]
-            .set_stream_value(w.now, a, StreamId(stream), weight)
+        w.change(0, a)
+            .set_stream_value(StreamId(stream), weight)
             .unwrap();
         w.send(0, a, stream, pattern(300_000));
     }

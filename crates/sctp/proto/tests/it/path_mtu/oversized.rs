@@ -114,7 +114,9 @@ fn a_long_reset_request_passes_the_black_hole() {
     };
     let (mut w, a) = black_hole(&OversizedCase { change, ..V6 }, |w, a| {
         let streams: Vec<_> = (1..=690).map(StreamId).collect();
-        let asked = w.ends[0].reset_streams(w.now, a, StreamDirection::Outgoing, &streams);
+        let asked = w
+            .change(0, a)
+            .reset_streams(StreamDirection::Outgoing, &streams);
         asked.expect("it leaves at once");
     });
     assert_eq!(received(&mut w), [50_000]);
@@ -122,7 +124,9 @@ fn a_long_reset_request_passes_the_black_hole() {
     assert!(!requests.is_empty());
     assert!(requests.iter().all(|p| p.ip_len() > LINK_MTU));
     let again = [StreamId(1)];
-    let asked = w.ends[0].reset_streams(w.now, a, StreamDirection::Outgoing, &again);
+    let asked = w
+        .change(0, a)
+        .reset_streams(StreamDirection::Outgoing, &again);
     asked.expect("the previous request is complete");
 }
 

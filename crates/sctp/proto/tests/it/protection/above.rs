@@ -78,22 +78,13 @@ fn keys_follow_dtls_handshakes() {
         );
         assert!(arrived.iter().all(|m| m.ppid == PROTOCOL));
         let key = SharedKeyId(epoch);
-        let now = world.now;
         for (end, id) in [(CLIENT, ids.0), (SERVER, ids.1)] {
             let secret = exported(epoch).into();
             let shared = SharedKey { id: key, secret };
-            world.ends[end]
-                .association_mut(now, id)
-                .unwrap()
-                .add_key(shared)
-                .unwrap();
+            world.change(end, id).add_key(shared).unwrap();
         }
         for (end, id) in [(CLIENT, ids.0), (SERVER, ids.1)] {
-            world.ends[end]
-                .association_mut(now, id)
-                .unwrap()
-                .activate_key(key)
-                .unwrap();
+            world.change(end, id).activate_key(key).unwrap();
         }
         record(&mut world, ids.0, 0, 40);
         world.run(secs(20));
@@ -104,11 +95,7 @@ fn keys_follow_dtls_handshakes() {
         );
         for (end, id) in [(CLIENT, ids.0), (SERVER, ids.1)] {
             let old = SharedKeyId(epoch - 1);
-            world.ends[end]
-                .association_mut(world.now, id)
-                .unwrap()
-                .delete_key(old)
-                .unwrap();
+            world.change(end, id).delete_key(old).unwrap();
         }
     }
     let with_data: Vec<_> = world.sent(CLIENT, ChunkType::DATA);

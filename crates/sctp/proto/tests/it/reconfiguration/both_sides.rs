@@ -31,7 +31,7 @@ fn finish(w: &mut World, ledger: &mut Ledger) {
     w.run(secs(120));
     for end in [0, 1] {
         let id = w.association(end);
-        let refused = w.ends[end].add_streams(w.now, id, 0, 0);
+        let refused = w.change(end, id).add_streams(0, 0);
         assert_eq!(
             refused,
             Err(carrick_proto::ReconfigError::NothingToAdd),
@@ -109,8 +109,8 @@ fn mutual_waiting_is_answered_with_an_error() {
         let reported = resets(&w.events(end), Incoming);
         assert_eq!(reported, [(vec![1], RequestInProgress)]);
     }
-    w.ends[0].add_streams(w.now, a, 0, 1).expect("add");
-    w.ends[1].add_streams(w.now, b, 0, 1).expect("add");
+    w.change(0, a).add_streams(0, 1).expect("add");
+    w.change(1, b).add_streams(0, 1).expect("add");
     finish(&mut w, &mut ledger);
     for end in [0, 1] {
         assert_eq!(changes(&w.events(end)), [(10, 10, RequestInProgress)]);
@@ -121,8 +121,8 @@ fn mutual_waiting_is_answered_with_an_error() {
 #[test]
 fn both_sides_add_streams_at_once() {
     let (mut w, [a, b], mut ledger) = used();
-    w.ends[0].add_streams(w.now, a, 2, 0).expect("add");
-    w.ends[1].add_streams(w.now, b, 3, 0).expect("add");
+    w.change(0, a).add_streams(2, 0).expect("add");
+    w.change(1, b).add_streams(3, 0).expect("add");
     finish(&mut w, &mut ledger);
     assert_eq!(changes(&w.events(0)).last(), Some(&(12, 13, Performed)));
     assert_eq!(changes(&w.events(1)).last(), Some(&(13, 12, Performed)));
@@ -132,8 +132,8 @@ fn both_sides_add_streams_at_once() {
 #[test]
 fn simultaneous_association_resets_are_refused() {
     let (mut w, [a, b], mut ledger) = used();
-    w.ends[0].reset_association(w.now, a).expect("reset");
-    w.ends[1].reset_association(w.now, b).expect("reset");
+    w.change(0, a).reset_association().expect("reset");
+    w.change(1, b).reset_association().expect("reset");
     finish(&mut w, &mut ledger);
     for end in [0, 1] {
         assert_eq!(renumberings(&w.events(end)), [RequestInProgress]);
@@ -147,7 +147,7 @@ fn an_association_reset_waits_for_the_peers_data() {
     let (mut w, [a, b], mut ledger) = used();
     ledger.send(&mut w, 1, 1, 60);
     w.run(ms(15));
-    w.ends[0].reset_association(w.now, a).expect("reset");
+    w.change(0, a).reset_association().expect("reset");
     w.run(ms(40));
     ledger.send(&mut w, 1, 1, 5);
     assert_eq!(talk(&w).last(), Some(&(1, "response in progress".into())));
@@ -164,7 +164,7 @@ fn an_association_reset_waits_for_the_peers_data() {
 fn data_after_a_reset_waits_for_the_response() {
     let (mut w, [a, b], mut ledger) = used();
     w.lose(1, carrick_wire::ChunkType::RE_CONFIG, 1);
-    w.ends[0].reset_association(w.now, a).expect("reset");
+    w.change(0, a).reset_association().expect("reset");
     w.run(ms(100));
     assert_eq!(renumberings(&w.events(1)), [Performed]);
     // SSN 0 again, at a side that expects 3.
@@ -182,7 +182,7 @@ fn data_after_a_reset_waits_for_the_response() {
 fn a_reset_by_a_peer_with_data_in_flight_succeeds() {
     let (mut w, mut p) = with_partner(|_| {});
     p.puppet.data(&mut w, 1, 0, b"first");
-    w.ends[0].reset_association(w.now, p.id).expect("reset");
+    w.change(0, p.id).reset_association().expect("reset");
     p.receive(&mut w);
     // SSN 1 is lost for good: the peer gives it up (G3). The next ones are from after the reset.
     p.puppet.tsn = p.puppet.tsn.next();
@@ -218,7 +218,7 @@ fn a_reset_waits_for_more_data_than_the_buffer() {
     let mut ledger = Ledger::default();
     ledger.send(&mut w, 1, 1, 60);
     w.run(ms(15));
-    w.ends[0].reset_association(w.now, a).expect("reset");
+    w.change(0, a).reset_association().expect("reset");
     ledger.send(&mut w, 1, 1, 5);
     ledger.finish(&mut w);
     w.run(secs(60));
@@ -236,7 +236,7 @@ fn a_message_above_the_buffer_allows_a_reset() {
         config.buffers.receive_buffer = 4000;
     };
     let (mut w, [a, b]) = connected_with(small);
-    w.ends[0].reset_association(w.now, a).expect("reset");
+    w.change(0, a).reset_association().expect("reset");
     w.send(1, b, 1, pattern(30_000));
     let mut bytes = 0;
     let arrived = w.run_until(secs(100), |w| {

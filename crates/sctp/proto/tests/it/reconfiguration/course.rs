@@ -223,7 +223,7 @@ fn an_association_reset_restarts_all_numbers() {
     let mut ledger = Ledger::default();
     for round in 0..3 {
         traffic(&mut w, &mut ledger);
-        w.ends[0].reset_association(w.now, a).expect("reset");
+        w.change(0, a).reset_association().expect("reset");
         traffic(&mut w, &mut ledger);
         ledger.finish(&mut w);
         w.run(secs(31));
@@ -247,14 +247,14 @@ fn an_association_reset_restarts_all_numbers() {
 #[test]
 fn association_resets_are_30_seconds_apart() {
     let (mut w, [a, _]) = connected();
-    w.ends[0].reset_association(w.now, a).expect("reset");
+    w.change(0, a).reset_association().expect("reset");
     w.run(secs(29));
     assert_eq!(
-        w.ends[0].reset_association(w.now, a),
+        w.change(0, a).reset_association(),
         Err(ReconfigError::TooSoon)
     );
     w.run(secs(1));
-    assert_eq!(w.ends[0].reset_association(w.now, a), Ok(()));
+    assert_eq!(w.change(0, a).reset_association(), Ok(()));
 }
 
 /// RFC 6525, section 5.1.5
@@ -264,15 +264,15 @@ fn streams_are_added_in_both_directions() {
     let (mut w, [a, b]) = connected();
     let mut ledger = Ledger::default();
     traffic(&mut w, &mut ledger);
-    w.ends[0].add_streams(w.now, a, 3, 0).expect("add");
+    w.change(0, a).add_streams(3, 0).expect("add");
     w.run(ms(100));
     assert_eq!(changes(&w.events(0)), [(13, 10, Performed)]);
     assert_eq!(changes(&w.events(1)), [(10, 13, Performed)]);
-    w.ends[0].add_streams(w.now, a, 0, 2).expect("add");
+    w.change(0, a).add_streams(0, 2).expect("add");
     w.run(secs(1));
     assert_eq!(changes(&w.events(0)), [(13, 12, Performed)]);
     assert_eq!(changes(&w.events(1)), [(12, 13, Performed)]);
-    w.ends[0].add_streams(w.now, a, 1, 1).expect("add");
+    w.change(0, a).add_streams(1, 1).expect("add");
     w.run(secs(3));
     let stats = [w.stats(0, a), w.stats(1, b)];
     assert_eq!(stats.map(|s| s.outbound_streams), [14, 13]);
@@ -305,7 +305,7 @@ fn streams_are_added_in_both_directions() {
 #[test]
 fn a_new_stream_waits_for_the_response() {
     let (mut w, [a, _]) = connected();
-    w.ends[0].add_streams(w.now, a, 1, 0).expect("add");
+    w.change(0, a).add_streams(1, 0).expect("add");
     w.pump();
     let early = w.ends[0].send(w.now, a, SendOptions::on_stream(10), pattern(1));
     assert!(early.is_err());
@@ -320,11 +320,12 @@ fn no_request_is_sent_without_the_extension() {
         });
         w.config.extensions = offered[0];
         let (a, _) = w.connect();
-        let end = &mut w.ends[0];
+        let mut end = w.change(0, a);
         let refused = Err(ReconfigError::NotInForce);
-        assert_eq!(end.reset_streams(w.now, a, Both, &[]), refused);
-        assert_eq!(end.reset_association(w.now, a), refused);
-        assert_eq!(end.add_streams(w.now, a, 1, 0), refused);
+        assert_eq!(end.reset_streams(Both, &[]), refused);
+        assert_eq!(end.reset_association(), refused);
+        assert_eq!(end.add_streams(1, 0), refused);
+        drop(end);
         w.run(secs(1));
         assert_eq!(talk(&w), []);
     }
@@ -334,35 +335,23 @@ fn no_request_is_sent_without_the_extension() {
 #[test]
 fn impossible_requests_are_refused_with_a_reason() {
     let (mut w, [a, _]) = connected();
-    let now = w.now;
-    let end = &mut w.ends[0];
+    let mut end = w.change(0, a);
     let list: Vec<StreamId> = (0..10).map(StreamId).chain([StreamId(10)]).collect();
     assert_eq!(
-        end.reset_streams(now, a, Outgoing, &list),
+        end.reset_streams(Outgoing, &list),
         Err(ReconfigError::InvalidStream { streams: 10 })
     );
+    assert_eq!(end.add_streams(0, 0), Err(ReconfigError::NothingToAdd));
     assert_eq!(
-        end.add_streams(now, a, 0, 0),
-        Err(ReconfigError::NothingToAdd)
-    );
-    assert_eq!(
-        end.add_streams(now, a, 65_526, 0),
+        end.add_streams(65_526, 0),
         Err(ReconfigError::TooManyStreams { limit: 65_525 })
     );
-    assert_eq!(end.add_streams(now, a, 1, 0), Ok(()));
-    assert_eq!(
-        end.add_streams(now, a, 1, 0),
-        Err(ReconfigError::InProgress)
-    );
-    assert_eq!(
-        end.reset_association(now, a),
-        Err(ReconfigError::InProgress)
-    );
-    end.abort(now, a, b"").expect("abort");
-    assert_eq!(
-        end.add_streams(now, a, 1, 0),
-        Err(ReconfigError::UnknownAssociation)
-    );
+    assert_eq!(end.add_streams(1, 0), Ok(()));
+    assert_eq!(end.add_streams(1, 0), Err(ReconfigError::InProgress));
+    assert_eq!(end.reset_association(), Err(ReconfigError::InProgress));
+    drop(end);
+    w.ends[0].abort(w.now, a, b"").expect("abort");
+    assert!(w.ends[0].association_mut(w.now, a).is_none());
 }
 
 /// RFC 6525, section 5.1.2
@@ -374,13 +363,13 @@ fn a_list_above_a_packet_is_refused() {
     for (direction, overhead) in [(Outgoing, 20), (Both, 28)] {
         let (mut w, [a, _]) = connected_with(many);
         let list: Vec<StreamId> = (0..2000).map(StreamId).collect();
-        let refused = w.ends[0].reset_streams(w.now, a, direction, &list);
+        let refused = w.change(0, a).reset_streams(direction, &list);
         let Err(ReconfigError::ListTooLong { limit }) = refused else {
             panic!("{refused:?}");
         };
         assert!(limit * if direction == Both { 4 } else { 2 } + overhead <= 1500 - 32);
         assert!(limit > 350);
-        let fits = w.ends[0].reset_streams(w.now, a, direction, &list[..limit]);
+        let fits = w.change(0, a).reset_streams(direction, &list[..limit]);
         assert_eq!(fits, Ok(()));
         w.run(secs(3));
         assert_eq!(resets(&w.events(0), Outgoing).len(), 1);

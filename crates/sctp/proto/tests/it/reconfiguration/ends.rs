@@ -52,7 +52,7 @@ fn messages_awaiting_a_tsn_reset_precede_the_shutdown() {
         let mut ledger = Ledger::default();
         ledger.send(&mut w, 0, 1, 3);
         w.lose(1, ChunkType::RE_CONFIG, 2);
-        w.ends[0].reset_association(w.now, ids[0]).expect("reset");
+        w.change(0, ids[0]).reset_association().expect("reset");
         ledger.send(&mut w, 0, 1, 3);
         ledger.send(&mut w, 1, 1, 3);
         w.run(ms(100));
@@ -96,14 +96,14 @@ fn requests_while_shutting_down_are_refused() {
     w.lose_data(0, &[0]);
     w.send(0, a, 1, pattern(10));
     w.ends[0].shutdown(w.now, a).expect("shutdown");
-    let refused = w.ends[0].reset_streams(w.now, a, Outgoing, &[]);
+    let refused = w.change(0, a).reset_streams(Outgoing, &[]);
     assert_eq!(refused, Err(ReconfigError::WrongState));
     // A reset that needs a request of the side that shuts down is denied.
     reset(&mut w, 1, Incoming, &[1]);
     w.run(ms(100));
     let denied = (vec![1], ReconfigOutcome::Denied);
     assert_eq!(resets(&w.events(1), Incoming), [denied]);
-    assert_eq!(w.ends[1].add_streams(w.now, b, 1, 0), Ok(()));
+    assert_eq!(w.change(1, b).add_streams(1, 0), Ok(()));
 }
 
 /// RFC 9260, section 5.2.4
@@ -162,7 +162,7 @@ fn an_abort_returns_messages_awaiting_a_reset() {
 fn data_awaiting_a_response_is_delivered_at_shutdown() {
     let (mut w, ids) = connected();
     w.lose(1, ChunkType::RE_CONFIG, 1);
-    w.ends[0].reset_association(w.now, ids[0]).expect("reset");
+    w.change(0, ids[0]).reset_association().expect("reset");
     let mut ledger = Ledger::default();
     ledger.send(&mut w, 1, 1, 3);
     w.run(ms(100));
@@ -209,7 +209,7 @@ fn acknowledged_data_is_delivered_at_an_abort() {
 
         // The peer resets everything, and its answer is lost.
         w.lose(1, ChunkType::RE_CONFIG, usize::MAX);
-        w.ends[0].reset_association(w.now, ids[0]).expect("reset");
+        w.change(0, ids[0]).reset_association().expect("reset");
         w.run(ms(50));
         assert_eq!(renumberings(&w.events(1)), [ReconfigOutcome::Performed]);
         w.send(1, ids[1], 1, pattern(4));

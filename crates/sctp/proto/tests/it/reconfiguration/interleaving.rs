@@ -66,7 +66,9 @@ fn unordered_messages_make_a_stream_resettable() {
     w.send_with(0, a, options, pattern(10));
     w.run(secs(1));
     assert_eq!(mids(&mut w, 1), [vec![0], vec![]]);
-    let asked = w.ends[1].reset_streams(w.now, b, StreamDirection::Incoming, &[StreamId(1)]);
+    let asked = w
+        .change(1, b)
+        .reset_streams(StreamDirection::Incoming, &[StreamId(1)]);
     asked.expect("reset");
     w.run(secs(1));
     w.send_with(0, a, options, pattern(10));
@@ -81,7 +83,7 @@ fn a_tsn_reset_restarts_mids_of_the_requester() {
     send_both(&mut w, 2);
     w.run(secs(2));
     assert_eq!(mids(&mut w, 1), [[0], [0]]);
-    w.ends[0].reset_association(w.now, a).expect("reset");
+    w.change(0, a).reset_association().expect("reset");
     for _ in 0..2 {
         send_both(&mut w, 2);
         w.run(secs(2));
@@ -97,7 +99,7 @@ fn fragments_after_a_reset_wait_for_the_response() {
     w.run(secs(2));
     assert_eq!(mids(&mut w, 1), [[0], [0]]);
     w.lose(0, ChunkType::RE_CONFIG, 1);
-    w.ends[1].reset_association(w.now, b).expect("reset");
+    w.change(1, b).reset_association().expect("reset");
     w.run(ms(200));
     send_both(&mut w, 2);
     w.run(ms(200));

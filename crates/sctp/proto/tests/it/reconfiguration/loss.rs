@@ -32,13 +32,13 @@ const REQUESTS: [Request; 7] = [
 
 impl Request {
     fn ask(self, w: &mut World) {
-        let (now, id) = (w.now, w.association(0));
+        let id = w.association(0);
         match self {
             Self::Reset(direction) => reset(w, 0, direction, &[1, 2]),
-            Self::Numbers => w.ends[0].reset_association(now, id).expect("reset"),
+            Self::Numbers => w.change(0, id).reset_association().expect("reset"),
             Self::Add(outgoing, incoming) => {
-                let end = &mut w.ends[0];
-                end.add_streams(now, id, outgoing, incoming).expect("add");
+                let added = w.change(0, id).add_streams(outgoing, incoming);
+                added.expect("add");
             }
         }
     }
@@ -234,8 +234,8 @@ fn a_request_is_retransmitted_with_back_off() {
 #[test]
 fn in_progress_makes_the_next_timeout_no_error() {
     let (mut w, p) = with_partner(|_| {});
-    let end = &mut w.ends[0];
-    end.reset_streams(w.now, p.id, Outgoing, &ids(&[1]))
+    w.change(0, p.id)
+        .reset_streams(Outgoing, &ids(&[1]))
         .expect("reset");
     assert_eq!(p.receive(&mut w), ["out [1]"]);
     let in_progress = carrick_wire::ReconfigResult::IN_PROGRESS;
@@ -256,8 +256,7 @@ fn in_progress_makes_the_next_timeout_no_error() {
 #[test]
 fn an_unanswered_request_ends_the_association() {
     let (mut w, p) = with_partner(|config| config.paths.association_max_retrans = 3);
-    let end = &mut w.ends[0];
-    end.add_streams(w.now, p.id, 1, 0).expect("add");
+    w.change(0, p.id).add_streams(1, 0).expect("add");
     w.run(secs(1 + 2 + 4));
     assert_eq!(w.stats(0, p.id).error_count, 3);
     w.run(secs(9));
@@ -270,8 +269,8 @@ fn an_unanswered_request_ends_the_association() {
 #[test]
 fn nothing_to_do_is_answered_as_success() {
     let (mut w, p) = with_partner(|_| {});
-    let end = &mut w.ends[0];
-    end.reset_streams(w.now, p.id, Outgoing, &ids(&[1]))
+    w.change(0, p.id)
+        .reset_streams(Outgoing, &ids(&[1]))
         .expect("reset");
     p.receive(&mut w);
     p.answer(
@@ -344,7 +343,7 @@ fn messages_from_before_and_after_a_reset_wait_apart() {
             w.send(1, b, 0, vec![1; *len]);
         }
         w.run(ms(100));
-        w.ends[0].reset_association(w.now, a).expect("reset");
+        w.change(0, a).reset_association().expect("reset");
         asked.set(true);
         assert!(w.run_until(secs(30), |w| renumberings(&w.events(1)) == [Performed]));
         for len in after {

@@ -276,8 +276,8 @@ fn an_unexpected_response_is_ignored() {
     }
     // Nor while another one is under way, before it has left, or after its answer.
     w.send(0, p.id, 1, "not acknowledged yet");
-    let end = &mut w.ends[0];
-    end.reset_streams(w.now, p.id, Outgoing, &ids(&[1]))
+    w.change(0, p.id)
+        .reset_streams(Outgoing, &ids(&[1]))
         .expect("reset");
     for result in all.clone() {
         p.answer(&mut w, p.theirs, result, None);
@@ -320,8 +320,8 @@ fn ssns_continue_after_a_denial() {
         w.send(0, p.id, 1, "first");
         let first = p.puppet.endpoint_tsn(0);
         p.puppet.sack(&mut w, first, 1 << 20, &[]);
-        let end = &mut w.ends[0];
-        end.reset_streams(w.now, p.id, Outgoing, &ids(&[1]))
+        w.change(0, p.id)
+            .reset_streams(Outgoing, &ids(&[1]))
             .expect("reset");
         w.send(0, p.id, 1, "second");
         p.puppet.receive(&mut w);

@@ -144,7 +144,7 @@ fn sacks_from_before_a_tsn_reset_are_ignored() {
     }
     let last = p.puppet.endpoint_tsn(2);
     p.puppet.sack(&mut w, last, 1 << 20, &[]);
-    w.ends[0].reset_association(w.now, p.id).expect("reset");
+    w.change(0, p.id).reset_association().expect("reset");
     w.send(0, p.id, 1, "new");
     p.receive(&mut w);
     for (sender, receiver) in [(p.puppet.tsn, last.plus(1 << 31).next())] {
@@ -177,7 +177,7 @@ fn a_small_step_of_tsns_is_followed() {
     p.puppet.data(&mut w, 1, 0, b"old");
     let last = p.puppet.endpoint_tsn(0);
     p.puppet.sack(&mut w, last, 1 << 20, &[]);
-    w.ends[0].reset_association(w.now, p.id).expect("reset");
+    w.change(0, p.id).reset_association().expect("reset");
     p.receive(&mut w);
     let next_tsns = Some(NextTsns {
         sender: p.puppet.tsn.plus(0x10_0000),
@@ -198,7 +198,7 @@ fn a_small_step_of_tsns_is_followed() {
 #[test]
 fn a_response_without_next_tsns_aborts() {
     let (mut w, p) = with_partner(|_| {});
-    w.ends[0].reset_association(w.now, p.id).expect("reset");
+    w.change(0, p.id).reset_association().expect("reset");
     p.receive(&mut w);
     p.answer(&mut w, p.theirs, ReconfigResult::PERFORMED, None);
     assert!(matches!(

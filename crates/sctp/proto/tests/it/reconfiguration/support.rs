@@ -41,8 +41,8 @@ pub(crate) fn ids(streams: &[u16]) -> Vec<StreamId> {
 
 pub(crate) fn reset(w: &mut World, end: usize, direction: StreamDirection, streams: &[u16]) {
     let id = w.association(end);
-    w.ends[end]
-        .reset_streams(w.now, id, direction, &ids(streams))
+    w.change(end, id)
+        .reset_streams(direction, &ids(streams))
         .expect("reset");
 }
 

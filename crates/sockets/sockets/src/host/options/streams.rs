@@ -2,15 +2,15 @@
 //! abandoned messages (RFC 7496, section 4).
 
 use carrick_proto::{
-    AbandonedCount, AbandonmentPolicy, Grants, ParameterChanges, ReconfigError, StreamDirection,
-    StreamId, StreamScheduler,
+    AbandonedCount, AbandonmentPolicy, AssociationMut, Grants, ParameterChanges, ReconfigError,
+    StreamDirection, StreamId, StreamScheduler,
 };
 
 use super::scope::{OptionView, ScopeRule, change_future, perform, scope};
 use super::table::{self, AtLeast, Exactly4, Get, Raw, Set, options};
 use crate::errno::Errno;
 use crate::host::Sockets;
-use crate::host::associations::{AssociationMut, AssociationRef, with_association};
+use crate::host::associations::{AssociationRef, with_association};
 use crate::ids::SocketId;
 use crate::linux::*;
 
@@ -38,8 +38,8 @@ fn set_scheduler(host: &mut Sockets, id: SocketId, given: AssocValue) -> Result<
     };
     let scope = scope(host, id, ScopeRule::Any, given.assoc_id)?;
     perform(host, &scope, |a| {
-        let changed = a.core.set_scheduler(a.now, a.core_id, scheduler);
-        changed.map_err(|_| Errno::EINVAL)
+        a.in_core().ok_or(Errno::EINVAL)?.set_scheduler(scheduler);
+        Ok(())
     })?;
     change_future(host, id, &scope, |config| {
         config.streams.scheduler = scheduler;
@@ -74,8 +74,8 @@ fn set_scheduler_value(host: &mut Sockets, id: SocketId, given: StreamValue) -> 
     }
     let stream = StreamId(given.stream_id);
     perform(host, &scope, |a| {
-        let core = &mut *a.core;
-        let changed = core.set_stream_value(a.now, a.core_id, stream, given.value);
+        let mut core = a.in_core().ok_or(Errno::EINVAL)?;
+        let changed = core.set_stream_value(stream, given.value);
         changed.map_err(|_| Errno::EINVAL)
     })
 }
@@ -132,7 +132,10 @@ fn reconfigure(
         return Err(Errno::ENOPROTOOPT);
     }
     let id = association.id;
-    let result = with_association(host, id, request);
+    let result = with_association(host, id, |a| {
+        let mut core = a.in_core().ok_or(Errno::ENOTCONN)?;
+        request(&mut core)
+    });
     result.ok_or(Errno::EINVAL)?
 }
 
@@ -159,9 +162,7 @@ fn reset_streams(host: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), E
         to,
         |g| g.reset_streams,
         |a| {
-            let direction = direction.ok_or(Errno::EINVAL)?;
-            let core = &mut *a.core;
-            let requested = core.reset_streams(a.now, a.core_id, direction, &streams);
+            let requested = a.reset_streams(direction.ok_or(Errno::EINVAL)?, &streams);
             requested.map_err(reconfig_error)
         },
     )
@@ -174,10 +175,7 @@ fn reset_association(host: &mut Sockets, id: SocketId, association: i32) -> Resu
         host,
         to,
         |g| g.reset_association,
-        |a| {
-            let requested = a.core.reset_association(a.now, a.core_id);
-            requested.map_err(reconfig_error)
-        },
+        |a| a.reset_association().map_err(reconfig_error),
     )
 }
 
@@ -189,10 +187,7 @@ fn add_streams(host: &mut Sockets, id: SocketId, request: AddStreams) -> Result<
         host,
         to,
         |g| g.change_streams,
-        |a| {
-            let requested = a.core.add_streams(a.now, a.core_id, outbound, inbound);
-            requested.map_err(reconfig_error)
-        },
+        |a| a.add_streams(outbound, inbound).map_err(reconfig_error),
     )
 }
 
