@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AssociationId, Endpoint, IcmpInput, IcmpKind, OperationError, PathId, PathThresholds, PeerAddress, Reliability,
+    AssociationId, Endpoint, IcmpInput, IcmpKind, PathId, PathThresholds, PeerAddress, Reliability,
     SendOptions, SharedKeyId, StreamDirection, StreamId, StreamScheduler, Time,
 };
 
@@ -127,14 +127,16 @@ impl Network {
     pub fn path_operation(&mut self, end: usize, input: &mut Input<'_>) {
         self.operate(end, input, |e, now, id, input| {
             let path = PathId(input.byte() & 3);
-            let _ = match input.byte() & 7 {
-                0 | 1 => e.set_primary(now, id, path),
-                2 | 3 => e.request_heartbeat(now, id, path),
-                4 => e.set_heartbeat(now, id, path, false),
-                5 => e.set_heartbeat(now, id, path, true),
-                6 => e.set_failure_threshold(now, id, path, u32::from(input.byte() & 7)),
-                _ => e.set_path_mtu(now, id, path, usize::from(input.half())),
-            };
+            let _ = e
+                .association_mut(now, id)
+                .map(|mut e| match input.byte() & 7 {
+                    0 | 1 => e.set_primary(path),
+                    2 | 3 => e.request_heartbeat(path),
+                    4 => e.set_heartbeat(path, false),
+                    5 => e.set_heartbeat(path, true),
+                    6 => e.set_failure_threshold(path, u32::from(input.byte() & 7)),
+                    _ => e.set_path_mtu(path, usize::from(input.half())),
+                });
         });
     }
 
@@ -229,7 +231,9 @@ impl Network {
     pub fn ask_for_address(&mut self, end: usize, input: &mut Input<'_>) {
         let address = self.addresses[end][input.below(self.addresses[end].len())];
         self.operate(end, input, |e, now, id, _| {
-            let _ = e.set_peer_primary(now, id, address);
+            let _ = e
+                .association_mut(now, id)
+                .map(|mut e| e.set_peer_primary(address));
         });
     }
 
@@ -237,20 +241,19 @@ impl Network {
     pub fn adjust(&mut self, end: usize, input: &mut Input<'_>) {
         self.operate(end, input, |e, now, id, input| {
             let (what, value) = (input.byte(), input.byte());
-            let _ = match what & 3 {
+            let Some(mut e) = e.association_mut(now, id) else {
+                return;
+            };
+            match what & 3 {
                 0 => {
                     let all = StreamScheduler::ALL;
-                    e.association_mut(now, id)
-                        .map(|mut e| e.set_scheduler(all[usize::from(value) % all.len()]))
-                        .ok_or(OperationError::UnknownAssociation)
+                    e.set_scheduler(all[usize::from(value) % all.len()]);
                 }
-                1 => e
-                    .association_mut(now, id)
-                    .ok_or(OperationError::UnknownAssociation)
-                    .and_then(|mut e| {
-                        e.set_stream_value(StreamId(u16::from(what >> 2 & 7)), u16::from(value))
-                    }),
-                2 => e.set_expose_potentially_failed(now, id, value & 1 != 0),
+                1 => {
+                    let stream = StreamId(u16::from(what >> 2 & 7));
+                    let _ = e.set_stream_value(stream, u16::from(value));
+                }
+                2 => e.set_expose_potentially_failed(value & 1 != 0),
                 _ => {
                     let path = (what & 4 != 0).then_some(PathId(what >> 3 & 3));
                     let thresholds = PathThresholds {
@@ -259,9 +262,9 @@ impl Network {
                             .then_some(u32::from(value >> 4 & 3)),
                         primary_switchover_max_retrans: (value & 0x40 != 0).then_some(7),
                     };
-                    e.set_path_thresholds(now, id, path, thresholds)
+                    let _ = e.set_path_thresholds(path, thresholds);
                 }
-            };
+            }
         });
     }
 

@@ -15,8 +15,8 @@
 //! [`sessions`](crate::sessions) (RFC 8261). Above it, a DTLS record is a message (RFC 6083), for which the API has
 //! a payload protocol identifier, a stream and an order per message ([`SendOptions`](crate::SendOptions)); messages of
 //! 18445 bytes and more; AUTH for DATA ([`AuthenticationConfig::required`](crate::AuthenticationConfig::required)) with keys that change
-//! at run time ([`Endpoint::add_key`](crate::Endpoint::add_key), [`Endpoint::activate_key`](crate::Endpoint::activate_key),
-//! [`Endpoint::delete_key`](crate::Endpoint::delete_key)); and an event when all messages are acknowledged, before a key
+//! at run time ([`AssociationMut::add_key`](crate::AssociationMut::add_key), [`AssociationMut::activate_key`](crate::AssociationMut::activate_key),
+//! [`AssociationMut::delete_key`](crate::AssociationMut::delete_key)); and an event when all messages are acknowledged, before a key
 //! changes or the connection closes ([`Event::AllAcknowledged`](crate::Event::AllAcknowledged)).
 
 use alloc::boxed::Box;

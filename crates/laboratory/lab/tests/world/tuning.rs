@@ -33,18 +33,17 @@ impl Tuning {
         id: AssociationId,
         path: PathId,
     ) -> Result<(), OperationError> {
+        let local = endpoint.local_addresses().to_vec();
+        let association = endpoint.association_mut(now, id);
+        let mut association = association.ok_or(OperationError::UnknownAssociation)?;
         match self {
             Self::Thresholds { all, thresholds } => {
-                let path = (!all).then_some(path);
-                endpoint.set_path_thresholds(now, id, path, thresholds)
+                association.set_path_thresholds((!all).then_some(path), thresholds)
             }
-            Self::Encapsulation(port) => endpoint.set_encapsulation(now, id, path, port),
+            Self::Encapsulation(port) => association.set_encapsulation(path, port),
             Self::PeerPrimary(number) => {
-                let local = endpoint.local_addresses();
-                let Some(&address) = local.get(usize::from(number) % local.len().max(1)) else {
-                    return Ok(());
-                };
-                endpoint.set_peer_primary(now, id, address)
+                let address = local.get(usize::from(number) % local.len().max(1));
+                address.map_or(Ok(()), |address| association.set_peer_primary(*address))
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use carrick_proto::{
     AssociationId, AssociationMut, AssociationStats, CloseReason, Endpoint as Core, Extensions,
-    ParameterChanges, PathId, PathStats, PathThresholds, StreamId, StreamStats, Time,
+    ParameterChanges, PathId, PathStats, PathThresholds, StreamId, StreamStats,
 };
 
 use super::EndpointLink;
@@ -107,7 +107,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended, or there is no such path.
     pub async fn set_primary(&self, path: PathId) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.set_primary(now, id, path))
+        self.change(move |association| association.set_primary(path))
             .await
     }
 
@@ -118,7 +118,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended or has no dynamic addresses, or the endpoint has no such address.
     pub async fn set_peer_primary(&self, address: IpAddr) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.set_peer_primary(now, id, address))
+        self.change(move |association| association.set_peer_primary(address))
             .await
     }
 
@@ -143,7 +143,7 @@ impl AssociationControl {
         if port.is_none() && !transport.has_plain_ip() {
             return Err(OperationError::NotPlainIp);
         }
-        self.operate(move |core, now, id| core.set_encapsulation(now, id, path, port))
+        self.change(move |association| association.set_encapsulation(path, port))
             .await
     }
 
@@ -152,7 +152,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended, or there is no such path.
     pub async fn set_heartbeat(&self, path: PathId, enabled: bool) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.set_heartbeat(now, id, path, enabled))
+        self.change(move |association| association.set_heartbeat(path, enabled))
             .await
     }
 
@@ -166,7 +166,7 @@ impl AssociationControl {
         path: PathId,
         interval: Duration,
     ) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.set_heartbeat_interval(now, id, path, interval))
+        self.change(move |association| association.set_heartbeat_interval(path, interval))
             .await
     }
 
@@ -185,7 +185,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended, there is no such path, or the number is above 63.
     pub async fn set_dscp(&self, path: PathId, dscp: u8) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.set_dscp(now, id, path, dscp))
+        self.change(move |association| association.set_dscp(path, dscp))
             .await
     }
 
@@ -194,7 +194,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended or is shutting down, or there is no such path.
     pub async fn request_heartbeat(&self, path: PathId) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.request_heartbeat(now, id, path))
+        self.change(move |association| association.request_heartbeat(path))
             .await
     }
 
@@ -207,7 +207,7 @@ impl AssociationControl {
         path: PathId,
         threshold: u32,
     ) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.set_failure_threshold(now, id, path, threshold))
+        self.change(move |association| association.set_failure_threshold(path, threshold))
             .await
     }
 
@@ -222,7 +222,7 @@ impl AssociationControl {
         path: Option<PathId>,
         thresholds: PathThresholds,
     ) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.set_path_thresholds(now, id, path, thresholds))
+        self.change(move |association| association.set_path_thresholds(path, thresholds))
             .await
     }
 
@@ -244,7 +244,8 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended.
     pub async fn set_expose_potentially_failed(&self, expose: bool) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.set_expose_potentially_failed(now, id, expose))
+        self.link
+            .with(move |association| association.set_expose_potentially_failed(expose))
             .await
     }
 
@@ -254,7 +255,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended, or a parameter would be out of its range; then none is changed.
     pub async fn change_parameters(&self, changes: ParameterChanges) -> Result<(), OperationError> {
-        self.operate(move |core, now, id| core.change_parameters(now, id, &changes))
+        self.change(move |association| association.change_parameters(&changes))
             .await
     }
 
@@ -268,7 +269,7 @@ impl AssociationControl {
         if !(576..=65535).contains(&mtu) {
             return Err(ConfigError::new("path_mtu", "must be 576 to 65535").into());
         }
-        self.operate(move |core, now, id| core.set_path_mtu(now, id, path, mtu))
+        self.change(move |association| association.set_path_mtu(path, mtu))
             .await
     }
 
@@ -294,14 +295,6 @@ impl AssociationControl {
         operation: impl FnOnce(&mut AssociationMut<'_>) -> Result<(), E> + Send + 'static,
     ) -> Result<(), OperationError> {
         let done = self.link.with(operation).await?;
-        done.map_err(|refusal| refusal.into_error().unwrap_or_else(|| self.link.unknown()))
-    }
-
-    pub(super) async fn operate<E: ProtocolRefusal + Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Core, Time, AssociationId) -> Result<(), E> + Send + 'static,
-    ) -> Result<(), OperationError> {
-        let done = self.link.work(work).await?;
         done.map_err(|refusal| refusal.into_error().unwrap_or_else(|| self.link.unknown()))
     }
 }

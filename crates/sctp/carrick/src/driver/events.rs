@@ -202,9 +202,11 @@ impl Driver {
         let paths: Vec<_> = self.core.paths(id).filter(is_chosen).collect();
         for path in paths {
             let limits = |mtu: &usize| path.mtu_discovery.is_some() || *mtu < path.mtu;
-            if let Some(mtu) = route_mtu(path.local, path.remote).filter(limits) {
+            if let Some(mtu) = route_mtu(path.local, path.remote).filter(limits)
+                && let Some(mut association) = self.core.association_mut(now, id)
+            {
                 // The path exists: it was listed just before.
-                let _ = self.core.set_path_mtu(now, id, path.id, mtu);
+                let _ = association.set_path_mtu(path.id, mtu);
             }
         }
     }

@@ -218,8 +218,9 @@ impl Driver {
         self.end();
         let ids: Vec<AssociationId> = self.core.associations().collect();
         for id in ids {
-            // It was listed just before.
-            let _ = self.core.lower_layer_lost(now, id);
+            if let Some(association) = self.core.association_mut(now, id) {
+                association.lower_layer_lost();
+            }
         }
         true
     }

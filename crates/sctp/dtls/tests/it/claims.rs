@@ -275,7 +275,9 @@ fn a_new_session_restarts_rtt_measurement() {
     assert!(rto(&world) < Duration::from_secs(1));
     let now = world.now;
     let core = &mut world.nodes[CLIENT].core;
-    core.lower_layer_changed(now, ids.0).unwrap();
+    core.association_mut(now, ids.0)
+        .unwrap()
+        .lower_layer_changed();
     assert_eq!(rto(&world), Duration::from_secs(1));
     world.transfer(CLIENT, ids, 20);
 }

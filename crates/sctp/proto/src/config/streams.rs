@@ -93,12 +93,12 @@ pub enum StreamScheduler {
     /// Streams in turn, a packet each: a packet has chunks of one stream only (section 3.3,
     /// `SCTP_SS_RR_PKT`).
     RoundRobinPerPacket,
-    /// Streams with a lower [value](crate::Endpoint::set_stream_value) strictly before those with a
+    /// Streams with a lower [value](crate::AssociationMut::set_stream_value) strictly before those with a
     /// higher one; first come, first served among equals (section 3.4, `SCTP_SS_PRIO`).
     Priority,
     /// Streams get the same number of bytes (section 3.5, `SCTP_SS_FB`).
     FairBandwidth,
-    /// Streams get bytes in proportion to their [value](crate::Endpoint::set_stream_value), where 0
+    /// Streams get bytes in proportion to their [value](crate::AssociationMut::set_stream_value), where 0
     /// counts as 1 (section 3.6, `SCTP_SS_WFQ`).
     WeightedFair,
 }

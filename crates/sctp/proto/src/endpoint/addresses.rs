@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use super::Endpoint;
+use super::{AssociationMut, Endpoint};
 use crate::error::OperationError;
 use crate::ids::AssociationId;
 use crate::time::Time;
@@ -34,23 +34,6 @@ impl Endpoint {
         }
     }
 
-    /// Requests that the peer use this local address as its primary destination: Set Primary Address of
-    /// RFC 5061, section 5.4.
-    ///
-    /// # Errors
-    /// [`OperationError::UnknownAssociation`], [`OperationError::WrongState`] if the association is not
-    /// established or has no dynamic addresses, or [`OperationError::UnknownAddress`].
-    pub fn set_peer_primary(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        address: IpAddr,
-    ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, cx| {
-            association.set_peer_primary(address, cx)
-        })
-    }
-
     /// Removes a local address. Paths that use it change to another one, and associations with dynamic
     /// addresses (RFC 5061) delete it by ASCONF. The last address of an association is deleted once
     /// another one has been added; until then nothing is sent from it.
@@ -64,5 +47,18 @@ impl Endpoint {
                 association.on_local_address_removed(address, cx)
             });
         }
+    }
+}
+
+impl AssociationMut<'_> {
+    /// Requests that the peer use this local address as its primary destination: Set Primary Address of
+    /// RFC 5061, section 5.4.
+    ///
+    /// # Errors
+    /// [`OperationError::WrongState`] if the association is not established or has no dynamic addresses, or
+    /// [`OperationError::UnknownAddress`].
+    pub fn set_peer_primary(&mut self, address: IpAddr) -> Result<(), OperationError> {
+        let (association, cx) = self.parts()?;
+        association.set_peer_primary(address, &cx)
     }
 }

@@ -1,5 +1,4 @@
-//! ASSOCIATE (RFC 9260, section 11.1.2) and the UDP encapsulation of peer addresses (RFC 6951,
-//! sections 5.1 and 6.1).
+//! ASSOCIATE (RFC 9260, section 11.1.2), with the UDP encapsulation of peer addresses (RFC 6951, section 5.1).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,9 +12,8 @@ use super::source_table::SourceKey;
 use crate::association::Association;
 use crate::association::state::{AssociationState, CookieWait, Repeat};
 use crate::config::AssociationConfig;
-use crate::error::{ConnectError, OperationError};
+use crate::error::ConnectError;
 use crate::ids::AssociationId;
-use crate::path::PathId;
 use crate::route::PeerAddress;
 use crate::time::Time;
 
@@ -24,7 +22,7 @@ impl Endpoint {
     /// RFC 9260, section 11.1.2.
     ///
     /// INIT goes to the first address first. The address that answers becomes the primary path until
-    /// [`Self::set_primary`] changes it. `encapsulation` is the UDP port for packets to all addresses
+    /// [`AssociationMut::set_primary`](crate::AssociationMut::set_primary) changes it. `encapsulation` is the UDP port for packets to all addresses
     /// (RFC 6951), `None` for plain IP; see [`Self::associate`] for one port per address.
     ///
     /// [`Event::Established`](crate::Event::Established) or [`Event::Closed`](crate::Event::Closed) reports the outcome.
@@ -132,28 +130,5 @@ impl Endpoint {
         self.registry.insert(association, &new);
         self.registry.refresh(id);
         Ok(id)
-    }
-
-    /// Sets the destination UDP port of packets to a path's peer address, 1 to 65535, or `None` for plain
-    /// IP: the socket option `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951, section 6.1). A packet from that
-    /// address with another UDP source port replaces it. [`PathStats::encapsulation`](crate::PathStats::encapsulation) has the
-    /// current value.
-    ///
-    /// # Errors
-    /// [`OperationError::UnknownAssociation`], [`OperationError::UnknownPath`], or
-    /// [`OperationError::InvalidPort`] for port 0.
-    pub fn set_encapsulation(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        path: PathId,
-        encapsulation: Option<u16>,
-    ) -> Result<(), OperationError> {
-        if encapsulation == Some(0) {
-            return Err(OperationError::InvalidPort);
-        }
-        self.update_open_association(now, id, |association, _| {
-            association.set_encapsulation(path, encapsulation)
-        })
     }
 }

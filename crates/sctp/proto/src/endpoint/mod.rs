@@ -13,9 +13,10 @@
 //!
 //! Operations of the user:
 //! - `association_mut`: operations on one association, each of which ends with an update
-//! - `connect`: ASSOCIATE (section 11.1.2) and UDP encapsulation (RFC 6951)
+//! - `connect`: ASSOCIATE (section 11.1.2)
 //! - `addresses`: changes of the host's addresses (RFC 5061)
 //! - `keys`: endpoint-pair shared keys (RFC 4895)
+//! - `paths`: primary path, heartbeats, thresholds, MTU, encapsulation (sections 11.1.6 to 11.1.12)
 //! - `parameters`: protocol parameters that change at run time (section 11.1.13)
 //! - `lower_layer`: connections of a lower layer other than IP (RFC 8261)
 //! - `reconfig`: reset and addition of streams (RFC 6525)
@@ -45,6 +46,7 @@ mod keys;
 mod lower_layer;
 mod out_of_the_blue;
 mod parameters;
+mod paths;
 mod peer_index;
 mod protection;
 mod reconfig;
@@ -209,7 +211,8 @@ impl Endpoint {
     /// # Errors
     /// [`OperationError::UnknownAssociation`].
     pub fn shutdown(&mut self, now: Time, id: AssociationId) -> Result<(), OperationError> {
-        self.update_open_association(now, id, Association::shutdown)
+        self.update_association(now, id, Association::shutdown)
+            .unwrap_or(Err(OperationError::UnknownAssociation))
     }
 
     /// Aborts an association with a reason for the peer: ABORT of RFC 9260, section 11.1.4. Received
@@ -231,134 +234,15 @@ impl Endpoint {
         aborted.ok_or(OperationError::UnknownAssociation)
     }
 
-    /// Sets the primary path, which carries new data while it is active: SET PRIMARY of RFC 9260,
-    /// section 11.1.6.
-    ///
-    /// # Errors
-    /// [`OperationError::UnknownAssociation`] or [`OperationError::UnknownPath`].
-    pub fn set_primary(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        path: PathId,
-    ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, _| association.set_primary(path, now))
-    }
-
-    /// Enables or disables heartbeats on a path: CHANGE HEARTBEAT of RFC 9260, section 11.1.9.
-    ///
-    /// # Errors
-    /// [`OperationError::UnknownAssociation`] or [`OperationError::UnknownPath`].
-    pub fn set_heartbeat(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        path: PathId,
-        enabled: bool,
-    ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, cx| {
-            association.set_heartbeat(path, enabled, cx)
-        })
-    }
-
-    /// Sets HB.interval of a path (RFC 6458, section 8.1.12). Its next heartbeat is scheduled again. For all
-    /// paths, see [`ParameterChanges::hb_interval`].
-    ///
-    /// # Errors
-    /// [`OperationError::UnknownAssociation`] or [`OperationError::UnknownPath`].
-    pub fn set_heartbeat_interval(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        path: PathId,
-        interval: Duration,
-    ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, cx| {
-            association.set_heartbeat_interval(path, interval, cx)
-        })
-    }
-
     /// Returns HB.interval of a path.
     pub fn heartbeat_interval(&self, id: AssociationId, path: PathId) -> Option<Duration> {
         self.registry.get(id)?.heartbeat_interval(path)
-    }
-
-    /// Sets the DSCP of the packets of a path, 0 to 63 (RFC 6458, section 8.1.12). For all paths, see
-    /// [`ParameterChanges::dscp`].
-    ///
-    /// # Errors
-    /// [`OperationError::UnknownAssociation`] or [`OperationError::UnknownPath`];
-    /// [`OperationError::InvalidConfig`] for another number.
-    pub fn set_dscp(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        path: PathId,
-        dscp: u8,
-    ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, _| association.set_dscp(path, dscp))
     }
 
     /// Returns the highest RTO that a measurement or a timeout has set on a path of an association since the
     /// last call, with the address of the path. `None` if the association is not known or none was set.
     pub fn take_highest_rto(&mut self, id: AssociationId) -> Option<(IpAddr, Duration)> {
         self.registry.get_mut(id)?.take_highest_rto()
-    }
-
-    /// Sends a heartbeat on a path: REQUEST HEARTBEAT of RFC 9260, section 11.1.10.
-    ///
-    /// # Errors
-    /// [`OperationError::UnknownAssociation`], [`OperationError::UnknownPath`], or
-    /// [`OperationError::WrongState`] in a state without heartbeats.
-    pub fn request_heartbeat(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        path: PathId,
-    ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, _| {
-            association.request_heartbeat(path)
-        })
-    }
-
-    /// Sets Path.Max.Retrans of a path: SET FAILURE THRESHOLD of RFC 9260, section 11.1.12.
-    ///
-    /// # Errors
-    /// [`OperationError::UnknownAssociation`], [`OperationError::UnknownPath`], or
-    /// [`OperationError::InvalidThresholds`] as for [`Self::set_path_thresholds`].
-    pub fn set_failure_threshold(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        path: PathId,
-        threshold: u32,
-    ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, _| {
-            let current = association.thresholds(Some(path));
-            let thresholds = PathThresholds {
-                path_max_retrans: threshold,
-                ..current.ok_or(OperationError::UnknownPath)?
-            };
-            association.set_thresholds(Some(path), thresholds, now)
-        })
-    }
-
-    /// Sets the error thresholds of a path, or with `None` of all present and future paths: socket option
-    /// `SCTP_PEER_ADDR_THLDS` of RFC 7829, section 7.2.
-    ///
-    /// # Errors
-    /// [`OperationError::UnknownAssociation`], [`OperationError::UnknownPath`], or
-    /// [`OperationError::InvalidThresholds`] if the thresholds contradict each other.
-    pub fn set_path_thresholds(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        path: Option<PathId>,
-        thresholds: PathThresholds,
-    ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, _| {
-            association.set_thresholds(path, thresholds, now)
-        })
     }
 
     /// Returns the error thresholds of a path, or with `None` those of new paths.
@@ -368,41 +252,6 @@ impl Endpoint {
         path: Option<PathId>,
     ) -> Option<PathThresholds> {
         self.registry.get(id)?.thresholds(path)
-    }
-
-    /// Sets whether events expose the potentially failed state of paths to the program: socket option
-    /// `SCTP_EXPOSE_POTENTIALLY_FAILED_STATE` of RFC 7829, section 7.3. The current value is
-    /// [`PathConfig::expose_potentially_failed`](crate::PathConfig::expose_potentially_failed) in [`Self::association_config`].
-    ///
-    /// # Errors
-    /// [`OperationError::UnknownAssociation`].
-    pub fn set_expose_potentially_failed(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        expose: bool,
-    ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, _| {
-            association.expose_potentially_failed(expose);
-            Ok(())
-        })
-    }
-
-    /// Sets the path MTU of a path in bytes, IP header included. With path MTU discovery (RFC 8899), this
-    /// is the upper limit of the search until the next search begins.
-    ///
-    /// # Errors
-    /// [`OperationError::UnknownAssociation`] or [`OperationError::UnknownPath`].
-    pub fn set_path_mtu(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        path: PathId,
-        mtu: usize,
-    ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, _| {
-            association.set_path_mtu(path, mtu, now)
-        })
     }
 
     /// Processes all timers that have expired at `now`.
@@ -625,24 +474,6 @@ impl Endpoint {
             replies: &mut self.replies,
         };
         (&mut self.registry, context)
-    }
-
-    /// Performs an operation of the user on an association that is not closed, as
-    /// [`Self::update_association`] does.
-    fn update_open_association(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        operation: impl FnOnce(&mut Association, &mut Context<'_>) -> Result<(), OperationError>,
-    ) -> Result<(), OperationError> {
-        let open = |association: &mut Association, cx: &mut Context<'_>| {
-            if association.state().is_closed() {
-                return Err(OperationError::UnknownAssociation);
-            }
-            operation(association, cx)
-        };
-        self.update_association(now, id, open)
-            .unwrap_or(Err(OperationError::UnknownAssociation))
     }
 
     /// Performs an operation on an association and updates everything that depends on its state:

@@ -4,11 +4,9 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use super::Endpoint;
+use super::{AssociationMut, Endpoint};
 use crate::config::{AssociationConfig, Grants};
 use crate::error::{ConfigError, OperationError};
-use crate::ids::AssociationId;
-use crate::time::Time;
 
 /// Protocol parameters to be changed; those that are `None` keep their value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,9 +21,9 @@ pub struct ParameterChanges {
     /// Association.Max.Retrans.
     pub association_max_retrans: Option<u32>,
     /// HB.interval, for heartbeats scheduled from now on. It replaces those of single paths
-    /// ([`Endpoint::set_heartbeat_interval`]).
+    /// ([`AssociationMut::set_heartbeat_interval`]).
     pub hb_interval: Option<Duration>,
-    /// DSCP of packets on IPv4, 0 to 63. It replaces those of single paths ([`Endpoint::set_dscp`]).
+    /// DSCP of packets on IPv4, 0 to 63. It replaces those of single paths ([`AssociationMut::set_dscp`]).
     pub dscp_v4: Option<u8>,
     /// DSCP of packets on IPv6, as the one on IPv4.
     pub dscp_v6: Option<u8>,
@@ -172,30 +170,26 @@ impl ParameterChanges {
     }
 }
 
-impl Endpoint {
-    /// Changes parameters of an association.
+impl AssociationMut<'_> {
+    /// Changes parameters: SET PROTOCOL PARAMETERS of RFC 9260, section 11.1.13.
     ///
     /// # Errors
-    /// The association is not known, or a parameter would be out of its range; then none is changed.
-    pub fn change_parameters(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        changes: &ParameterChanges,
-    ) -> Result<(), OperationError> {
-        self.update_open_association(now, id, |association, _| {
-            let config = changes.applied(association.config());
-            association.set_config(config.map_err(OperationError::InvalidConfig)?);
-            if changes.hb_interval.is_some() {
-                association.unset_heartbeat_intervals();
-            }
-            if changes.dscp_v4.is_some() || changes.dscp_v6.is_some() {
-                association.unset_dscps();
-            }
-            Ok(())
-        })
+    /// [`OperationError::InvalidConfig`] if a parameter would be out of its range; then none is changed.
+    pub fn change_parameters(&mut self, changes: &ParameterChanges) -> Result<(), OperationError> {
+        let (association, _) = self.parts()?;
+        let config = changes.applied(association.config());
+        association.set_config(config.map_err(OperationError::InvalidConfig)?);
+        if changes.hb_interval.is_some() {
+            association.unset_heartbeat_intervals();
+        }
+        if changes.dscp_v4.is_some() || changes.dscp_v6.is_some() {
+            association.unset_dscps();
+        }
+        Ok(())
     }
+}
 
+impl Endpoint {
     /// Changes parameters of the associations that are set up from now on, by peers or with
     /// [`Self::default_config`]. Existing associations keep theirs.
     ///

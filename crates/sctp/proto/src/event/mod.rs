@@ -260,7 +260,7 @@ pub enum CloseReason {
     ShutdownTimedOut,
     /// An ICMP message reported that the host does not support SCTP (RFC 9260, section 10, rule ICMP8).
     ProtocolUnreachable,
-    /// The connection of the lower layer was lost: see [`Endpoint::lower_layer_lost`](crate::Endpoint::lower_layer_lost).
+    /// The connection of the lower layer was lost: see [`AssociationMut::lower_layer_lost`](crate::AssociationMut::lower_layer_lost).
     LowerLayerLost,
     /// The peer has another association with this endpoint, and two endpoints have one at most (RFC 9260,
     /// section 1.3): a set-up to another address of it has ended, an association that the peer has replaced, or one of

@@ -97,8 +97,9 @@ impl<F: SessionFactory> SessionLayer<F> {
             slot.map_or_else(Vec::new, |slot| slot.associations.iter().copied().collect());
         self.remove(id);
         for association in of {
-            // Never an error: the association was linked until now.
-            let _ = endpoint.lower_layer_lost(now, association);
+            if let Some(association) = endpoint.association_mut(now, association) {
+                association.lower_layer_lost();
+            }
         }
     }
 }

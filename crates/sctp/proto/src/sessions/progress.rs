@@ -64,8 +64,9 @@ impl<F: SessionFactory> SessionLayer<F> {
                 self.stats.established += 1;
                 self.queue_event(SessionEvent::Established(id));
                 for association in waiting {
-                    // Never an error: the association is linked until it ends.
-                    let _ = endpoint.lower_layer_changed(now, association);
+                    if let Some(mut association) = endpoint.association_mut(now, association) {
+                        association.lower_layer_changed();
+                    }
                 }
             }
             SessionState::Closed | SessionState::Failed(_) if slot.retry_handshake() => {}
@@ -100,12 +101,11 @@ impl<F: SessionFactory> SessionLayer<F> {
         self.stats.established += 1;
         self.queue_event(SessionEvent::Replaced(id));
         for association in associations {
-            // Never an error: the association is linked until it ends.
-            let _ = if same {
-                endpoint.lower_layer_changed(now, association)
-            } else {
-                endpoint.lower_layer_lost(now, association)
-            };
+            match endpoint.association_mut(now, association) {
+                Some(mut association) if same => association.lower_layer_changed(),
+                Some(association) => association.lower_layer_lost(),
+                None => {}
+            }
         }
     }
 
@@ -127,8 +127,9 @@ impl<F: SessionFactory> SessionLayer<F> {
         self.ready.insert(id);
         self.queue_event(event);
         for association in associations {
-            // Never an error: the association is linked until it ends.
-            let _ = endpoint.lower_layer_lost(now, association);
+            if let Some(association) = endpoint.association_mut(now, association) {
+                association.lower_layer_lost();
+            }
         }
     }
 

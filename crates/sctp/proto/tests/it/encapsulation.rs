@@ -200,9 +200,7 @@ fn data_that_waits_is_sent_to_a_new_port_at_once() {
         w.run(secs(9));
         let (sent, errors) = (w.data_sent(0), w.path(0, a, 0).error_count);
         assert_eq!(errors, 3, "T3-rtx after 1, 3 and 7 s");
-        w.ends[1]
-            .request_heartbeat(w.now, b, PathId(0))
-            .expect("a path");
+        w.change(1, b).request_heartbeat(PathId(0)).expect("a path");
         w.run(ms(25));
         assert_eq!(
             w.data_sent(0),
@@ -419,7 +417,7 @@ fn the_set_up_uses_the_port_of_each_packet() {
 #[test]
 fn a_received_port_overrides_the_configured_one() {
     let (mut w, a, b) = translated();
-    let set = |w: &mut World, path, port| w.ends[0].set_encapsulation(w.now, a, PathId(path), port);
+    let set = |w: &mut World, path, port| w.change(0, a).set_encapsulation(PathId(path), port);
     assert_eq!(set(&mut w, 0, Some(0)), Err(OperationError::InvalidPort));
     assert_eq!(set(&mut w, 9, Some(1)), Err(OperationError::UnknownPath));
     assert_eq!(set(&mut w, 0, Some(1)), Ok(()));
@@ -447,9 +445,7 @@ fn the_udp_header_changes_the_packet_size() {
     let mut w = World::single_homed();
     let (a, b) = associate(&mut w, &[PeerAddress::plain(addresses(1)[0])]);
     for way in [None, Some(9900), None, Some(9900)] {
-        w.ends[0]
-            .set_encapsulation(w.now, a, PathId(0), way)
-            .unwrap();
+        w.change(0, a).set_encapsulation(PathId(0), way).unwrap();
         w.log.clear();
         for _ in 0..3 {
             w.send(0, a, 0, pattern(20_000));
@@ -471,8 +467,8 @@ fn full_chunks_still_fit_after_encapsulation() {
     w.lose_data(0, &[0, 1, 2, 3]);
     w.send(0, a, 0, pattern(5000));
     w.run(ms(5));
-    w.ends[0]
-        .set_encapsulation(w.now, a, PathId(0), Some(9900))
+    w.change(0, a)
+        .set_encapsulation(PathId(0), Some(9900))
         .unwrap();
     w.log.clear();
     w.run(secs(5));
@@ -500,8 +496,8 @@ fn the_discovered_mtu_includes_the_udp_header() {
     let (a, b) = associate(&mut w, &[PeerAddress::plain(addresses(1)[0])]);
     w.run(secs(60));
     assert_eq!(w.path(0, a, 0).mtu, 1400);
-    w.ends[0]
-        .set_encapsulation(w.now, a, PathId(0), Some(9900))
+    w.change(0, a)
+        .set_encapsulation(PathId(0), Some(9900))
         .unwrap();
     w.log.clear();
     w.send(0, a, 0, pattern(50_000));

@@ -155,12 +155,8 @@ fn act(w: &mut World, seed: u64, step: u64, end: usize, id: AssociationId) {
         3 => host.local_address_removed(now, addresses(end)[1]),
         4 => host.local_address_added(addresses(end)[1]),
         5 => change(&|a| a.activate_key(SharedKeyId(7)).is_ok()),
-        6 => {
-            let _ = host.request_heartbeat(now, id, carrick_proto::PathId(0));
-        }
-        7 => {
-            let _ = host.set_primary(now, id, carrick_proto::PathId(1));
-        }
+        6 => change(&|a| a.request_heartbeat(carrick_proto::PathId(0)).is_ok()),
+        7 => change(&|a| a.set_primary(carrick_proto::PathId(1)).is_ok()),
         8 => change(&|a| {
             a.set_scheduler(StreamScheduler::ALL[of(41) as usize % 6]);
             true

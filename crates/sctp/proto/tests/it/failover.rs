@@ -535,7 +535,7 @@ fn thresholds_are_read_and_set_at_run_time() {
         assert_eq!(w.ends[0].path_thresholds(a, path), Some(standard));
     }
     let quick = thresholds(3, Some(0), Some(1));
-    let set = |w: &mut World, path, t| w.ends[0].set_path_thresholds(w.now, a, path, t);
+    let set = |w: &mut World, path, t| w.change(0, a).set_path_thresholds(path, t);
     assert_eq!(set(&mut w, Some(SECOND), quick), Ok(()));
     assert_eq!(w.ends[0].path_thresholds(a, Some(SECOND)), Some(quick));
     assert_eq!(w.ends[0].path_thresholds(a, Some(FIRST)), Some(standard));
@@ -587,10 +587,7 @@ fn contradicting_thresholds_are_refused() {
 #[test]
 fn the_pf_state_is_not_exposed_to_the_program() {
     let (mut w, a, _) = with_pf(Some(0)).connected();
-    let now = w.now;
-    w.ends[0]
-        .set_expose_potentially_failed(now, a, false)
-        .unwrap();
+    w.change(0, a).set_expose_potentially_failed(false);
     w.block(addresses(1)[0]);
     talk(&mut w, a, 2);
     let unexposed = |potentially_failed| Event::UnexposedPathChange {

@@ -112,7 +112,7 @@ fn frequent_requested_heartbeats_are_answered() {
     let (a, _) = w.connect();
     let before = w.path(0, a, 0);
     for _ in 0..20 {
-        w.ends[0].request_heartbeat(w.now, a, PathId(0)).unwrap();
+        w.change(0, a).request_heartbeat(PathId(0)).unwrap();
         w.run(ms(500));
     }
     w.run(secs(1));

@@ -222,7 +222,7 @@ fn packet_too_big_lowers_the_mtu_of_its_path() {
         assert_eq!(w.path(0, a, 1).mtu, 576);
     }
     // Messages are cut to the new size, on that path only. The world checks the packets.
-    w.ends[0].set_primary(w.now, a, PathId(1)).expect("a path");
+    w.change(0, a).set_primary(PathId(1)).expect("a path");
     w.send(0, a, 0, pattern(5000));
     w.run(secs(2));
     let b = w.association(1);

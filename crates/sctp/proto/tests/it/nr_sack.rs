@@ -53,8 +53,8 @@ fn nr_sender_of(max_payload: Option<usize>) -> (World, Puppet, AssociationId) {
         p.state_cookie(b"cookie");
     });
     peer.send(&mut w, |p| p.cookie_ack());
-    w.ends[0]
-        .set_heartbeat(w.now, id, carrick_proto::PathId(0), false)
+    w.change(0, id)
+        .set_heartbeat(carrick_proto::PathId(0), false)
         .unwrap();
     w.events(0);
     assert!(w.stats(0, id).extensions.nr_sack);

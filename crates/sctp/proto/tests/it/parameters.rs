@@ -16,7 +16,7 @@ fn rto_bounds_of_an_association_change() {
     w.run(secs(5));
     assert_eq!(w.path(0, a, 0).rto, secs(1));
     let changes = ParameterChanges::new().rto(ms(300), ms(250), secs(2));
-    w.ends[0].change_parameters(w.now, a, &changes).unwrap();
+    w.change(0, a).change_parameters(&changes).unwrap();
     w.send(0, a, 0, pattern(100));
     w.run(secs(5));
     assert!(w.path(0, a, 0).rto < secs(1));
@@ -33,7 +33,7 @@ fn parameters_out_of_range_change_nothing() {
     let mut w = World::single_homed();
     let (a, _) = w.connect();
     let changes = ParameterChanges::new().max_burst(9).sack(secs(1), 2);
-    let refused = w.ends[0].change_parameters(w.now, a, &changes);
+    let refused = w.change(0, a).change_parameters(&changes);
     let Err(OperationError::InvalidConfig(error)) = refused else {
         panic!("{refused:?}");
     };
@@ -68,7 +68,7 @@ fn sack_frequency_of_later_associations_changes() {
     };
     assert_eq!(sacks(&mut w, 6), 6);
     let changes = ParameterChanges::new().sack(ms(200), 3);
-    w.ends[1].change_parameters(w.now, b, &changes).unwrap();
+    w.change(1, b).change_parameters(&changes).unwrap();
     assert_eq!(sacks(&mut w, 6), 2);
 }
 
@@ -80,11 +80,11 @@ fn fragmentation_of_an_association_changes() {
     let changes = ParameterChanges::new()
         .max_payload(Some(100))
         .fragment(false);
-    w.ends[0].change_parameters(w.now, a, &changes).unwrap();
+    w.change(0, a).change_parameters(&changes).unwrap();
     let refused = w.ends[0].send(w.now, a, SendOptions::default(), pattern(101));
     assert_eq!(refused, Err(SendError::TooLarge { limit: 100 }));
     let changes = ParameterChanges::new().fragment(true);
-    w.ends[0].change_parameters(w.now, a, &changes).unwrap();
+    w.change(0, a).change_parameters(&changes).unwrap();
     w.send(0, a, 0, pattern(101));
     w.run(secs(1));
     assert_eq!(w.stats(0, a).counters.data_chunks_sent, 2);
@@ -127,7 +127,7 @@ fn the_heartbeat_interval_of_one_path_changes() {
     w.log.clear();
     let (idle, changed) = (PathId(0), PathId(1));
     let begin = w.now;
-    let set = w.ends[0].set_heartbeat_interval(w.now, a, changed, secs(5));
+    let set = w.change(0, a).set_heartbeat_interval(changed, secs(5));
     assert_eq!(set, Ok(()));
     w.run(secs(600));
     let times = |w: &World, path: usize| -> Vec<_> {
@@ -153,7 +153,7 @@ fn the_heartbeat_interval_of_one_path_changes() {
         [Some(secs(30)), Some(secs(5))]
     );
     let changes = ParameterChanges::new().hb_interval(secs(60));
-    w.ends[0].change_parameters(w.now, a, &changes).unwrap();
+    w.change(0, a).change_parameters(&changes).unwrap();
     assert_eq!(
         [idle, changed].map(|path| interval(&w, path)),
         [Some(secs(60)); 2]
@@ -161,7 +161,7 @@ fn the_heartbeat_interval_of_one_path_changes() {
     let unknown = PathId(7);
     assert_eq!(interval(&w, unknown), None);
     assert_eq!(
-        w.ends[0].set_heartbeat_interval(w.now, a, unknown, secs(5)),
+        w.change(0, a).set_heartbeat_interval(unknown, secs(5)),
         Err(OperationError::UnknownPath)
     );
 }

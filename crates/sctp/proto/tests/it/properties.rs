@@ -181,7 +181,7 @@ proptest! {
         let mut peer = Puppet::new();
         peer.a_rwnd = a_rwnd;
         let (peer, id) = peer.connect(&mut w);
-        w.ends[0].set_heartbeat(w.now, id, carrick_proto::PathId(0), false).unwrap();
+        w.change(0, id).set_heartbeat(carrick_proto::PathId(0), false).unwrap();
         let mut model = Model::default();
         for (gaps, wait, send, size) in steps {
             if send {

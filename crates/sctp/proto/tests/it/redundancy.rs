@@ -314,10 +314,8 @@ fn long_sack_delays_of_a_peer_are_no_failure() {
             let mut pair = Pair::fresh(&recommended());
             (pair.no_delay, pair.talkers) = (no_delay, talkers.clone());
             let changes = ParameterChanges::new().sack(ms(500), 2);
-            let (now, peer) = (pair.w.now, pair.ids[1]);
-            pair.w.ends[1]
-                .change_parameters(now, peer, &changes)
-                .unwrap();
+            let peer = pair.ids[1];
+            pair.w.change(1, peer).change_parameters(&changes).unwrap();
             for _ in 0..200 {
                 pair.talk_each(ms(20 + random(700)), secs(2));
             }

@@ -40,7 +40,7 @@ fn an_address_beyond_max_paths_identifies_the_peer() {
     w.run(secs(60));
     assert_eq!(w.states(), [Some("Established"), Some("Established")]);
     assert!(w.path(1, b, 1).status.confirmed);
-    w.ends[1].set_primary(w.now, b, PathId(1)).unwrap();
+    w.change(1, b).set_primary(PathId(1)).unwrap();
     w.send(1, b, 0, vec![3; 5000]);
     w.run(secs(1));
     assert_eq!(w.receive_lengths(0, a), [5000]);
@@ -212,8 +212,8 @@ fn an_ended_association_is_only_readable() {
     w.run(secs(1));
     w.events(1);
     let sent = w.log.len();
+    assert!(w.ends[1].association_mut(w.now, b).is_none());
     let gone = Err(OperationError::UnknownAssociation);
-    assert_eq!(w.ends[1].set_primary(w.now, b, PathId(1)), gone);
     assert_eq!(w.ends[1].shutdown(w.now, b), gone);
     for address in addresses(1) {
         w.ends[1].local_address_removed(w.now, address);
@@ -233,7 +233,7 @@ fn a_queued_message_is_fragmented_for_a_smaller_mtu() {
     w.config.mtu.path_mtu = 1500;
     let a = w.begin_connect(&[addresses(1)[0]]);
     w.send(0, a, 0, vec![8; 1400]);
-    w.ends[0].set_path_mtu(w.now, a, PathId(0), 600).unwrap();
+    w.change(0, a).set_path_mtu(PathId(0), 600).unwrap();
     w.run(secs(1));
     let b = w.association(1);
     w.run(secs(10));

@@ -154,7 +154,8 @@ impl SctpProgram {
         }
         let wanted = session.primary;
         if let Some((path, ..)) = paths.iter().find(|(_, remote, _)| Some(*remote) == wanted)
-            && let Err(error) = endpoint.set_primary(now, id, *path)
+            && let Some(mut association) = endpoint.association_mut(now, id)
+            && let Err(error) = association.set_primary(*path)
         {
             self.failure.get_or_insert(format!("set primary: {error}"));
         }
@@ -590,7 +591,8 @@ impl Application for SctpProgram {
                     state.acknowledged.push(now.as_nanos());
                 }
                 if self.set_peer_primary
-                    && let Err(error) = endpoint.set_peer_primary(now, id, address)
+                    && let Some(mut association) = endpoint.association_mut(now, id)
+                    && let Err(error) = association.set_peer_primary(address)
                 {
                     self.failure
                         .get_or_insert(format!("set peer primary: {error}"));

@@ -1,8 +1,8 @@
 //! Operations on paths, streams and keys, and the end of the association.
 
 use carrick_proto::{
-    AssociationId, Endpoint, KeyError, OperationError, PathId, ReconfigError, SharedKeyId,
-    StreamId, Time,
+    AssociationId, AssociationMut, Endpoint, KeyError, OperationError, PathId, ReconfigError,
+    SharedKeyId, StreamId, Time,
 };
 
 use super::{MAX_RETRIES, Party, REASON, RETRY, SETTLING};
@@ -10,6 +10,29 @@ use crate::world::extras::shared_key;
 use crate::world::protection;
 use crate::world::script::{Operation, Reconfiguration};
 use crate::world::tuning::Tuning;
+
+/// Performs an operation on the association or one of its paths.
+fn change(
+    association: &mut AssociationMut<'_>,
+    path: PathId,
+    operation: Operation,
+) -> Result<(), OperationError> {
+    match operation {
+        Operation::SetPrimary => association.set_primary(path),
+        Operation::RequestHeartbeat => association.request_heartbeat(path),
+        Operation::SetHeartbeat(on) => association.set_heartbeat(path, on),
+        Operation::SetFailureThreshold(n) => association.set_failure_threshold(path, n),
+        Operation::SetPathMtu(mtu) => association.set_path_mtu(path, mtu),
+        Operation::SetStreamValue(stream, value) => {
+            association.set_stream_value(StreamId(stream), value)
+        }
+        Operation::SetScheduler(scheduler) => {
+            association.set_scheduler(scheduler);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
 
 impl Party {
     pub(super) fn operate(&mut self, now: Time, endpoint: &mut Endpoint) {
@@ -44,23 +67,10 @@ impl Party {
                     self.note_tuning(tuning, result.is_ok());
                     result
                 }
-                Operation::SetPrimary => endpoint.set_primary(now, id, path),
-                Operation::RequestHeartbeat => endpoint.request_heartbeat(now, id, path),
-                Operation::SetHeartbeat(on) => endpoint.set_heartbeat(now, id, path, on),
-                Operation::SetFailureThreshold(n) => {
-                    endpoint.set_failure_threshold(now, id, path, n)
-                }
-                Operation::SetPathMtu(mtu) => endpoint.set_path_mtu(now, id, path, mtu),
-                Operation::SetScheduler(scheduler) => endpoint
-                    .association_mut(now, id)
-                    .map(|mut association| association.set_scheduler(scheduler))
-                    .ok_or(OperationError::UnknownAssociation),
-                Operation::SetStreamValue(stream, value) => endpoint
-                    .association_mut(now, id)
-                    .ok_or(OperationError::UnknownAssociation)
-                    .and_then(|mut association| {
-                        association.set_stream_value(StreamId(stream), value)
-                    }),
+                operation => match endpoint.association_mut(now, id) {
+                    Some(mut association) => change(&mut association, path, operation),
+                    None => Err(OperationError::UnknownAssociation),
+                },
             };
             self.log(now, || format!("{operation:?} {path:?}: {result:?}"));
             if let Err(error @ (OperationError::UnknownPath | OperationError::UnknownAssociation)) =

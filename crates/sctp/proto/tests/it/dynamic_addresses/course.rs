@@ -60,7 +60,7 @@ fn a_new_address_is_added_verified_and_used() {
         address: new,
     };
     assert!(address_events(&mut w, 1).contains(&added));
-    w.ends[1].set_primary(w.now, b, PathId(1)).expect("primary");
+    w.change(1, b).set_primary(PathId(1)).expect("primary");
     exchange(&mut w, a, b);
 }
 
@@ -259,7 +259,7 @@ fn a_readded_address_is_used_again() {
 #[test]
 fn an_address_returning_during_deletion_is_added() {
     let (mut w, a, b) = double();
-    w.ends[0].set_primary(w.now, a, PathId(1)).expect("primary");
+    w.change(0, a).set_primary(PathId(1)).expect("primary");
     w.lose(1, ChunkType::ASCONF_ACK, 3);
     let own = addresses(0)[0];
     w.ends[0].local_address_removed(w.now, own);
@@ -270,12 +270,12 @@ fn an_address_returning_during_deletion_is_added() {
     // The path fails once: another local address is selected.
     w.block(addresses(1)[0]);
     w.send(0, a, 0, pattern(500));
-    w.ends[0]
-        .set_failure_threshold(w.now, a, PathId(0), 0)
+    w.change(0, a)
+        .set_failure_threshold(PathId(0), 0)
         .expect("a threshold");
     for _ in 0..2 {
-        w.ends[0]
-            .request_heartbeat(w.now, a, PathId(0))
+        w.change(0, a)
+            .request_heartbeat(PathId(0))
             .expect("a heartbeat");
         w.run(ms(1100));
     }
@@ -375,15 +375,15 @@ fn an_unverified_new_address_gets_asconf_ack_only() {
 #[test]
 fn the_peer_follows_set_primary_address() {
     let (mut w, a, b) = double();
-    w.ends[0]
-        .set_peer_primary(w.now, a, addresses(0)[1])
+    w.change(0, a)
+        .set_peer_primary(addresses(0)[1])
         .expect("ask");
     w.run(secs(1));
     assert_eq!(w.stats(1, b).current, Some(PathId(1)));
     let reported = AddressEvent::PreferenceAccepted(addresses(0)[1]);
     assert!(address_events(&mut w, 0).contains(&reported));
     assert_eq!(
-        w.ends[0].set_peer_primary(w.now, a, ip("10.9.9.9")),
+        w.change(0, a).set_peer_primary(ip("10.9.9.9")),
         Err(OperationError::UnknownAddress)
     );
 }
@@ -411,7 +411,7 @@ fn an_impossible_set_primary_is_rejected() {
             .count(),
         1
     );
-    w.ends[0].set_peer_primary(w.now, a, new).expect("ask");
+    w.change(0, a).set_peer_primary(new).expect("ask");
     w.run(secs(1));
     let refused = AddressEvent::Refused {
         address: new,
@@ -421,7 +421,7 @@ fn an_impossible_set_primary_is_rejected() {
     // An address of another family.
     let six = ip("2001:db8::1");
     w.ends[0].local_address_added(six);
-    w.ends[0].set_peer_primary(w.now, a, six).expect("ask");
+    w.change(0, a).set_peer_primary(six).expect("ask");
     w.run(secs(1));
     let refused = AddressEvent::Refused {
         address: six,

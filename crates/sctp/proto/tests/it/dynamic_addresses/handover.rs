@@ -109,7 +109,7 @@ fn moves_when_confirmed(policies: Policies, lost: &[(usize, ChunkType)]) {
         w.lose(*end, *kind, 1);
     }
     w.ends[0].local_address_added(new);
-    w.ends[0].set_peer_primary(w.now, a, new).expect("ask");
+    w.change(0, a).set_peer_primary(new).expect("ask");
     let known = |w: &World| w.ends[1].paths(b).find(|p| p.remote == new);
     assert!(w.run_until(secs(20), |w| known(w).is_some()));
     assert_fresh(&known(&w).expect("a path"));
@@ -182,7 +182,7 @@ fn a_working_old_address_moves_its_data_once() {
     w.run(ms(35));
     let new = addresses(0)[1];
     w.ends[0].local_address_added(new);
-    w.ends[0].set_peer_primary(w.now, a, new).expect("ask");
+    w.change(0, a).set_peer_primary(new).expect("ask");
     w.run(secs(30));
     let expected: Vec<usize> = (0..200).map(|n| 1300 + n).collect();
     assert_eq!(w.receive_lengths(0, a), expected);
@@ -201,8 +201,8 @@ fn a_confirmed_address_takes_only_new_data() {
         w.send(1, b, 0, pattern(1300 + n));
     }
     w.run(ms(15));
-    w.ends[0]
-        .set_peer_primary(w.now, a, addresses(0)[1])
+    w.change(0, a)
+        .set_peer_primary(addresses(0)[1])
         .expect("ask");
     w.run(secs(10));
     assert_eq!(w.receive_lengths(0, a).len(), 30);
@@ -228,7 +228,7 @@ fn concurrent_paths_keep_their_own_data() {
     w.run(ms(25));
     let new = addresses(0)[1];
     w.ends[0].local_address_added(new);
-    w.ends[0].set_peer_primary(w.now, a, new).expect("ask");
+    w.change(0, a).set_peer_primary(new).expect("ask");
     w.run(secs(10));
     assert_eq!(w.receive_lengths(0, a).len(), 60);
     assert_eq!(

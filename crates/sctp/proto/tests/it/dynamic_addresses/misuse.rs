@@ -275,8 +275,8 @@ fn a_deleted_address_is_out_of_the_blue() {
 #[test]
 fn data_does_not_follow_unverified_addresses_forever() {
     let (mut w, mut puppet, id) = puppet();
-    w.ends[0]
-        .set_heartbeat(w.now, id, carrick_proto::PathId(0), false)
+    w.change(0, id)
+        .set_heartbeat(carrick_proto::PathId(0), false)
         .expect("a path");
     for n in 0..3 {
         w.send(0, id, 0, pattern(1000 + n));

@@ -27,8 +27,8 @@ struct Wandered {
 /// acknowledged, by which the window grows.
 fn wandered(until_refused: bool, acknowledged: u32) -> Wandered {
     let (mut w, mut puppet, id) = puppet();
-    w.ends[0]
-        .set_heartbeat(w.now, id, carrick_proto::PathId(0), false)
+    w.change(0, id)
+        .set_heartbeat(carrick_proto::PathId(0), false)
         .expect("a path");
     for _ in 0..2 * acknowledged + 3 {
         w.send(0, id, 0, pattern(1400));

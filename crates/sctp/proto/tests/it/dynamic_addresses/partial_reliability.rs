@@ -154,7 +154,7 @@ fn a_handover_abandons_unrepeatable_messages() {
     w.send(1, b, 0, pattern(901));
     w.pump();
     w.ends[0].local_address_added(new);
-    w.ends[0].set_peer_primary(w.now, a, new).expect("ask");
+    w.change(0, a).set_peer_primary(new).expect("ask");
     w.run(ms(500));
     assert_eq!(w.stats(1, b).counters.t3_expirations, 0);
     assert_eq!([copies(&w, 1, 900), copies(&w, 1, 901)], [1, 2]);

@@ -110,7 +110,7 @@ fn set_primary_behind_many_changes_is_sent() {
     for new in &all {
         w.ends[0].local_address_added(*new);
     }
-    w.ends[0].set_peer_primary(w.now, a, all[39]).expect("ask");
+    w.change(0, a).set_peer_primary(all[39]).expect("ask");
     w.run(secs(5));
     let primary = w.stats(1, b).current.expect("a primary");
     assert_eq!(w.path(1, b, primary.0).remote, all[39]);

@@ -183,7 +183,7 @@ fn the_path_of_a_returned_address_starts_afresh() {
     let second = addresses(0)[1];
     w.ends[0].local_address_removed(w.now, second);
     w.run(secs(2));
-    w.ends[0].set_primary(w.now, a, PathId(1)).expect("a path");
+    w.change(0, a).set_primary(PathId(1)).expect("a path");
     w.send(0, a, 0, pattern(50_000));
     w.run(secs(10));
     let before = w.path(0, a, 1);

@@ -21,7 +21,7 @@ fn no_asconf_is_sent_to_a_peer_without_it() {
     w.ends[0].local_address_added(addresses(0)[1]);
     exchange(&mut w, a, b);
     assert!(w.sent(0, ChunkType::ASCONF).is_empty());
-    let refused = w.ends[0].set_peer_primary(w.now, a, addresses(0)[0]);
+    let refused = w.change(0, a).set_peer_primary(addresses(0)[0]);
     assert_eq!(refused, Err(OperationError::WrongState));
 }
 

@@ -129,10 +129,10 @@ fn a_lost_address_is_deleted_by_wildcard() {
     w.run(secs(5));
     assert_eq!(remotes(&w, 1, b), [outside()[1], outside()[0]]);
     assert_eq!(asconf_sources(&w), [old]);
-    w.ends[0].set_peer_primary(w.now, a, stays).expect("ask");
+    w.change(0, a).set_peer_primary(stays).expect("ask");
     w.run(secs(5));
     let primary = w.stats(1, b).current.expect("a primary");
-    w.ends[0].set_peer_primary(w.now, a, old).expect("ask");
+    w.change(0, a).set_peer_primary(old).expect("ask");
     w.run(secs(5));
     assert_ne!(w.stats(1, b).current, Some(primary));
     assert_unlisted(&w);

@@ -24,8 +24,8 @@ fn puppet(change: impl Fn(&mut AssociationConfig)) -> (World, Puppet, Associatio
         p.state_cookie(b"cookie");
     });
     peer.send(&mut w, |p| p.cookie_ack());
-    w.ends[0]
-        .set_heartbeat(w.now, id, carrick_proto::PathId(0), false)
+    w.change(0, id)
+        .set_heartbeat(carrick_proto::PathId(0), false)
         .unwrap();
     w.events(0);
     assert!(w.stats(0, id).extensions.partial_reliability);

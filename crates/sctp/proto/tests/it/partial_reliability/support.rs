@@ -38,8 +38,8 @@ pub(crate) fn puppet(able: bool, a_rwnd: u32) -> (World, Puppet, AssociationId) 
         p.state_cookie(b"cookie");
     });
     peer.send(&mut w, |p| p.cookie_ack());
-    w.ends[0]
-        .set_heartbeat(w.now, id, carrick_proto::PathId(0), false)
+    w.change(0, id)
+        .set_heartbeat(carrick_proto::PathId(0), false)
         .unwrap();
     w.events(0);
     (w, peer, id)

@@ -69,7 +69,7 @@ fn counted(config: &AssociationConfig, link: usize, load: Load) -> Counts {
     let b = w.association(1);
     // The MTU of the hosts' routes, which drivers set.
     for (end, id) in [(0, a), (1, b)] {
-        let set = w.ends[end].set_path_mtu(w.now, id, PathId(0), ROUTE_MTU);
+        let set = w.change(end, id).set_path_mtu(PathId(0), ROUTE_MTU);
         set.expect("a path");
     }
     let (interval, bytes, duration) = match load {

@@ -134,8 +134,7 @@ fn the_interface_mtu_limits_the_search() {
     let (a, _) = w.connect();
     assert_eq!(mtu(&w, a), 9000);
     w.log.clear();
-    let now = w.now;
-    w.ends[0].set_path_mtu(now, a, PathId(0), 1400).unwrap();
+    w.change(0, a).set_path_mtu(PathId(0), 1400).unwrap();
     assert_eq!(mtu(&w, a), 1400);
     w.run(secs(60));
     assert_eq!((mtu(&w, a), probes(&w)), (1400, vec![]));

@@ -11,7 +11,7 @@ fn the_user_chooses_the_primary_path() {
     let mut w = World::new();
     let (a, b) = w.connect();
     w.events(0);
-    w.ends[0].set_primary(w.now, a, PathId(1)).unwrap();
+    w.change(0, a).set_primary(PathId(1)).unwrap();
     assert_eq!(w.events(0), [Event::PrimaryChanged(PathId(1))]);
     w.log.clear();
     w.send(0, a, 0, pattern(5000));
@@ -20,7 +20,7 @@ fn the_user_chooses_the_primary_path() {
     assert!(sent.iter().all(|p| p.to() == addresses(1)[1]));
     assert_eq!(w.receive_lengths(1, b), [5000]);
     assert_eq!(
-        w.ends[0].set_primary(w.now, a, PathId(9)),
+        w.change(0, a).set_primary(PathId(9)),
         Err(OperationError::UnknownPath)
     );
 }

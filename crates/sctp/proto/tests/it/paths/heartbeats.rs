@@ -90,28 +90,26 @@ fn heartbeats_can_be_disabled_and_requested() {
     let mut w = World::new();
     let (a, _) = w.connect();
     for path in [0, 1] {
-        w.ends[0]
-            .set_heartbeat(w.now, a, PathId(path), false)
-            .unwrap();
+        w.change(0, a).set_heartbeat(PathId(path), false).unwrap();
     }
     w.run(secs(100));
     w.log.clear();
     w.run(secs(500));
     assert_eq!(w.sent(0, ChunkType::HEARTBEAT).len(), 0);
-    w.ends[0].request_heartbeat(w.now, a, PathId(1)).unwrap();
+    w.change(0, a).request_heartbeat(PathId(1)).unwrap();
     w.run(secs(1));
     let sent = w.sent(0, ChunkType::HEARTBEAT);
     assert_eq!((sent.len(), sent[0].to()), (1, addresses(1)[1]));
-    w.ends[0].set_heartbeat(w.now, a, PathId(0), true).unwrap();
+    w.change(0, a).set_heartbeat(PathId(0), true).unwrap();
     w.run(secs(100));
     assert!(w.sent(0, ChunkType::HEARTBEAT).len() >= 3);
     let unknown = PathId(7);
     assert_eq!(
-        w.ends[0].request_heartbeat(w.now, a, unknown),
+        w.change(0, a).request_heartbeat(unknown),
         Err(OperationError::UnknownPath)
     );
     assert_eq!(
-        w.ends[0].set_heartbeat(w.now, a, unknown, true),
+        w.change(0, a).set_heartbeat(unknown, true),
         Err(OperationError::UnknownPath)
     );
 }
@@ -123,7 +121,7 @@ fn operations_before_the_set_up_are_refused() {
     w.block(addresses(1)[0]);
     let a = w.begin_connect(&[addresses(1)[0]]);
     assert_eq!(
-        w.ends[0].request_heartbeat(w.now, a, PathId(0)),
+        w.change(0, a).request_heartbeat(PathId(0)),
         Err(OperationError::WrongState)
     );
 }

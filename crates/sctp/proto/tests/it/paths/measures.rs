@@ -20,7 +20,7 @@ fn chunks_above_a_lower_mtu_use_ip_fragmentation() {
         w.send(0, a, 0, pattern(1452));
     }
     w.pump();
-    w.ends[0].set_path_mtu(w.now, a, PathId(0), 1000).unwrap();
+    w.change(0, a).set_path_mtu(PathId(0), 1000).unwrap();
     w.send(0, a, 0, pattern(3000));
     w.run(secs(30));
     assert_eq!(w.receive_lengths(1, b), [1452, 1452, 1452, 3000]);
@@ -31,10 +31,10 @@ fn chunks_above_a_lower_mtu_use_ip_fragmentation() {
         assert_eq!(old, size > 1000, "only what had been cut before");
     }
     // The floor of IPv4, and an unknown path.
-    w.ends[0].set_path_mtu(w.now, a, PathId(0), 10).unwrap();
+    w.change(0, a).set_path_mtu(PathId(0), 10).unwrap();
     assert_eq!(w.path(0, a, 0).mtu, 576);
     assert_eq!(
-        w.ends[0].set_path_mtu(w.now, a, PathId(3), 1000),
+        w.change(0, a).set_path_mtu(PathId(3), 1000),
         Err(OperationError::UnknownPath)
     );
 }
@@ -44,7 +44,7 @@ fn chunks_above_a_lower_mtu_use_ip_fragmentation() {
 fn chunks_are_sized_for_the_smallest_path_mtu() {
     let mut w = World::new();
     let (a, b) = w.connect();
-    w.ends[0].set_path_mtu(w.now, a, PathId(1), 1000).unwrap();
+    w.change(0, a).set_path_mtu(PathId(1), 1000).unwrap();
     w.log.clear();
     w.send(0, a, 0, pattern(10_000));
     w.run(secs(1));
@@ -131,9 +131,7 @@ fn stalled_data_is_reported_despite_heartbeats() {
 fn path_max_retrans_is_set_per_path() {
     let mut w = World::new();
     let (a, b) = w.connect();
-    w.ends[0]
-        .set_failure_threshold(w.now, a, PathId(0), 0)
-        .unwrap();
+    w.change(0, a).set_failure_threshold(PathId(0), 0).unwrap();
     w.events(0);
     w.block(addresses(1)[0]);
     w.send(0, a, 0, pattern(100));
@@ -143,7 +141,7 @@ fn path_max_retrans_is_set_per_path() {
     assert!(events.contains(&Event::PrimaryChanged(PathId(1))));
     assert_eq!(w.receive_lengths(1, b), [100]);
     assert_eq!(
-        w.ends[0].set_failure_threshold(w.now, a, PathId(9), 1),
+        w.change(0, a).set_failure_threshold(PathId(9), 1),
         Err(OperationError::UnknownPath)
     );
 }

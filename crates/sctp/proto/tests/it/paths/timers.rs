@@ -100,9 +100,7 @@ fn a_moved_window_probe_leaves_no_timer() {
     let mut w = World::new();
     let (peer, id) = verified(&mut w);
     for path in 0..2 {
-        w.ends[0]
-            .set_heartbeat(w.now, id, PathId(path), false)
-            .unwrap();
+        w.change(0, id).set_heartbeat(PathId(path), false).unwrap();
     }
     w.send(0, id, 0, pattern(1000));
     peer.sack(&mut w, peer.endpoint_tsn(0), 0, &[]);

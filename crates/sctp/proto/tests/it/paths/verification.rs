@@ -67,7 +67,7 @@ fn an_unverified_address_gets_no_data() {
     }
     assert!(packets.iter().filter(|p| p.has(ChunkType::DATA)).count() > 5);
     assert_eq!(
-        w.ends[0].set_primary(w.now, id, PathId(1)),
+        w.change(0, id).set_primary(PathId(1)),
         Ok(()),
         "it becomes the primary when it is verified"
     );

@@ -58,8 +58,8 @@ fn an_expired_message_does_not_delay_the_shutdown() {
         ..SendOptions::default()
     };
     w.send_with(0, id, options, pattern(500));
-    w.ends[0]
-        .set_heartbeat(w.now, id, carrick_proto::PathId(0), false)
+    w.change(0, id)
+        .set_heartbeat(carrick_proto::PathId(0), false)
         .unwrap();
     w.ends[0].shutdown(w.now, id).unwrap();
     w.run(ms(400));
@@ -210,7 +210,7 @@ fn a_repeated_shutdown_moves_its_sack_to_another_path() {
         for path in 0..2 {
             let id = [a, b][end];
             let path = carrick_proto::PathId(path);
-            w.ends[end].set_heartbeat(w.now, id, path, false).unwrap();
+            w.change(end, id).set_heartbeat(path, false).unwrap();
         }
     }
     w.send(1, b, 0, pattern(100));

@@ -395,7 +395,7 @@ fn a_reneged_window_is_retransmitted() {
     }
     p.receive(&mut w);
     let path = carrick_proto::PathId(0);
-    w.ends[0].set_heartbeat(w.now, id, path, false).unwrap();
+    w.change(0, id).set_heartbeat(path, false).unwrap();
     let before = p.endpoint_tsn(0).previous();
     for _ in 0..2 {
         p.sack(&mut w, before, 1 << 20, &[(2, CHUNKS as u16)]);

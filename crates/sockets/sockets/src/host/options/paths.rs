@@ -41,11 +41,13 @@ options! {
     SCTP_PLPMTUD_PROBE_INTERVAL, id_and_address(8), ProbeInterval, [future set_probe_interval], [value probe_interval];
 }
 
-fn operation(error: OperationError) -> Errno {
-    match error {
-        OperationError::UnknownAssociation => Errno::ENOTCONN,
-        _ => Errno::EINVAL,
-    }
+/// Changes an association in the core.
+fn change(
+    a: &mut AssociationMut<'_>,
+    operation: impl FnOnce(&mut carrick_proto::AssociationMut<'_>) -> Result<(), OperationError>,
+) -> Result<(), Errno> {
+    let mut core = a.in_core().ok_or(Errno::ENOTCONN)?;
+    operation(&mut core).map_err(|_| Errno::EINVAL)
 }
 
 /// Refuses an identifier of `SCTP_PEER_ADDR_PARAMS` on a one-to-many socket that means no single association.
@@ -192,10 +194,9 @@ fn set_path_params(
     only: Option<PathId>,
     params: &PaddrParams,
 ) -> Result<(), Errno> {
-    let (now, core_id, dscp) = (a.now, a.core_id, params.dscp());
+    let (core_id, dscp) = (a.core_id, params.dscp());
     if let (Some(path), Some(interval)) = (only, params.interval()) {
-        let set = a.core.set_heartbeat_interval(now, core_id, path, interval);
-        set.map_err(operation)?;
+        change(a, |core| core.set_heartbeat_interval(path, interval))?;
     }
     if params.path_max_rxt > 0 {
         let thresholds = a.core.path_thresholds(core_id, only);
@@ -203,22 +204,18 @@ fn set_path_params(
             path_max_retrans: params.path_max_rxt.into(),
             ..thresholds.ok_or(Errno::EINVAL)?
         };
-        let set = a.core.set_path_thresholds(now, core_id, only, thresholds);
-        set.map_err(operation)?;
+        change(a, |core| core.set_path_thresholds(only, thresholds))?;
     }
     for path in selected_paths(a, only) {
         if let Some(on) = params.heartbeat() {
-            let set = a.core.set_heartbeat(now, core_id, path, on);
-            set.map_err(operation)?;
+            change(a, |core| core.set_heartbeat(path, on))?;
         }
         if params.has(SPP_HB_DEMAND) {
-            let requested = a.core.request_heartbeat(now, core_id, path);
-            requested.map_err(operation)?;
+            change(a, |core| core.request_heartbeat(path))?;
         }
         if params.has(SPP_PMTUD_DISABLE) && params.path_mtu > 0 {
             let mtu = params.path_mtu as usize;
-            let set = a.core.set_path_mtu(now, core_id, path, mtu);
-            set.map_err(operation)?;
+            change(a, |core| core.set_path_mtu(path, mtu))?;
         }
     }
     if let Some(on) = params.heartbeat() {
@@ -231,8 +228,7 @@ fn set_path_params(
     match (only, dscp) {
         (_, None) => {}
         (Some(path), Some(dscp)) => {
-            let set = a.core.set_dscp(now, core_id, path, dscp >> 2);
-            set.map_err(operation)?;
+            change(a, |core| core.set_dscp(path, dscp >> 2))?;
             a.own.path_dscps.insert(path, dscp);
         }
         (None, Some(_)) => {
@@ -323,8 +319,7 @@ fn set_thresholds(
     perform(host, &scope, |a| {
         let old = a.core.path_thresholds(a.core_id, path);
         let new = changed(old.ok_or(Errno::EINVAL)?);
-        let set = a.core.set_path_thresholds(a.now, a.core_id, path, new);
-        set.map_err(operation)
+        change(a, |core| core.set_path_thresholds(path, new))
     })?;
     change_future(host, id, &scope, |config| {
         let new = changed(thresholds_of(config));
@@ -360,10 +355,10 @@ fn set_expose_pf(host: &mut Sockets, id: SocketId, given: AssocValue) -> Result<
     let expose = given.value == SCTP_PF_EXPOSE_ENABLE;
     let scope = scope(host, id, ScopeRule::Any, given.assoc_id)?;
     for id in &scope.associations {
-        let a = association_mut(host, *id).ok_or(Errno::EINVAL)?;
-        let core = a.core;
-        let set = core.set_expose_potentially_failed(a.now, a.core_id, expose);
-        set.map_err(operation)?;
+        let mut a = association_mut(host, *id).ok_or(Errno::EINVAL)?;
+        let mut core = a.in_core().ok_or(Errno::ENOTCONN)?;
+        core.set_expose_potentially_failed(expose);
+        drop(core);
         a.own.exposed_pf = given.value;
     }
     if scope.future {
@@ -382,9 +377,8 @@ fn set_primary_addr(host: &mut Sockets, id: SocketId, prim: Prim) -> Result<(), 
     let path = path.ok_or(Errno::EINVAL)?.id;
     let before = association.stats().and_then(|stats| stats.current);
     let id = association.id;
-    let a = association_mut(host, id).ok_or(Errno::EINVAL)?;
-    let set = a.core.set_primary(a.now, a.core_id, path);
-    set.map_err(operation)?;
+    let mut a = association_mut(host, id).ok_or(Errno::EINVAL)?;
+    change(&mut a, |core| core.set_primary(path))?;
     refresh_peer(host, id);
     if before != Some(path) {
         notify_path(host, id, path, SCTP_ADDR_MADE_PRIM);
@@ -413,12 +407,15 @@ fn set_peer_primary_addr(host: &mut Sockets, id: SocketId, prim: SetPeerPrim) ->
     let ip = view
         .socket
         .canonical(prim.address.0.ok_or(Errno::EINVAL)?)?;
-    let result = with_association(host, id, |a| a.core.set_peer_primary(a.now, a.core_id, ip));
-    result.ok_or(Errno::EINVAL)?.map_err(|error| match error {
-        OperationError::UnknownAddress => Errno::EADDRNOTAVAIL,
-        OperationError::WrongState => Errno::EPERM,
-        other => operation(other),
-    })
+    let result = with_association(host, id, |a| {
+        let mut core = a.in_core().ok_or(Errno::ENOTCONN)?;
+        core.set_peer_primary(ip).map_err(|error| match error {
+            OperationError::UnknownAddress => Errno::EADDRNOTAVAIL,
+            OperationError::WrongState => Errno::EPERM,
+            _ => Errno::EINVAL,
+        })
+    });
+    result.ok_or(Errno::EINVAL)?
 }
 
 /// `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951, section 6.1). Port 0 means plain IP, or the default port of a host
@@ -434,8 +431,7 @@ fn set_encapsulation(host: &mut Sockets, id: SocketId, given: UdpEncaps) -> Resu
     let only = path.map(|path| path.id);
     perform(host, &scope, |a| {
         for path in selected_paths(a, only) {
-            let set = a.core.set_encapsulation(a.now, a.core_id, path, port);
-            set.map_err(operation)?;
+            change(a, |core| core.set_encapsulation(path, port))?;
         }
         Ok(())
     })?;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use carrick_proto::{AssociationConfig, ConfigError, OperationError, ParameterChanges, PathStats};
+use carrick_proto::{AssociationConfig, ConfigError, ParameterChanges, PathStats};
 
 use crate::associations::Association;
 use crate::config::Config;
@@ -193,8 +193,9 @@ pub(super) fn change_with(
     others: impl FnOnce(&mut AssociationConfig),
 ) -> Result<(), Errno> {
     perform(host, scope, |a| {
-        let changed = a.core.change_parameters(a.now, a.core_id, changes);
-        changed.map_err(|_: OperationError| Errno::EINVAL)
+        let mut core = a.in_core().ok_or(Errno::EINVAL)?;
+        let changed = core.change_parameters(changes);
+        changed.map_err(|_| Errno::EINVAL)
     })?;
     if !scope.future {
         return Ok(());

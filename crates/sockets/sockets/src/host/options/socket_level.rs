@@ -233,9 +233,12 @@ fn apply_traffic_class(
         let Some(a) = association_mut(host, id) else {
             continue;
         };
+        let Some(mut core) = a.core.association_mut(a.now, a.core_id) else {
+            continue;
+        };
         for (path, dscp) in &a.own.path_dscps {
             // The path may not exist any more.
-            let _ = a.core.set_dscp(a.now, a.core_id, *path, dscp >> 2);
+            let _ = core.set_dscp(*path, dscp >> 2);
         }
     }
     Ok(())
