@@ -52,8 +52,7 @@ fn drain(endpoint: &mut Endpoint, now: Time) -> Option<(Route, Vec<u8>)> {
     let ids: Vec<_> = endpoint.associations().take(8).collect();
     for id in ids {
         while endpoint.receive(id).is_some() {}
-        let _ = endpoint.association_stats(id);
-        let _ = endpoint.paths(id).count();
+        let _ = endpoint.association(id).map(|a| (a.stats(), a.paths().count()));
     }
     last
 }

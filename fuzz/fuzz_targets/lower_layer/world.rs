@@ -367,7 +367,7 @@ impl World {
             for LayeredEndpoint { core, .. } in &self.ends {
                 for stats in core
                     .associations()
-                    .filter_map(|id| core.association_stats(id))
+                    .filter_map(|id| core.association(id).map(|a| a.stats()))
                 {
                     let left = (stats.queued_messages, stats.outstanding_chunks);
                     assert_eq!(left, (0, 0), "stuck: {stats:?}");

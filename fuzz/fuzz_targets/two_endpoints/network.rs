@@ -351,7 +351,7 @@ impl Network {
         let mut count = 0;
         for id in self.ends[end].associations() {
             count += 1;
-            let stats = self.ends[end].association_stats(id).expect("it exists");
+            let stats = self.ends[end].association(id).expect("it exists").stats();
             // One chunk that fills a gap may go over the limit.
             let buffers = &self.settings.sides[end].buffers;
             let most = buffers

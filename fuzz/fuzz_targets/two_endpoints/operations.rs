@@ -184,7 +184,7 @@ impl Network {
         let end = &self.ends[end];
         let mut all = end
             .associations()
-            .filter_map(|id| end.association_stats(id));
+            .filter_map(|id| end.association(id).map(|a| a.stats()));
         end.local_addresses().len() > 1 && all.all(|stats| stats.extensions.dynamic_addresses)
     }
 

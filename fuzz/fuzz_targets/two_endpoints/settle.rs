@@ -59,7 +59,7 @@ impl Network {
         }
         for end in [0, 1] {
             for id in self.ends[end].associations() {
-                let stats = self.ends[end].association_stats(id).expect("it exists");
+                let stats = self.ends[end].association(id).expect("it exists").stats();
                 assert!(is_at_rest(&stats), "stuck: {stats:?}");
                 self.messages[end].assert_complete(id);
             }
@@ -74,7 +74,7 @@ impl Network {
             for id in ids {
                 let association = end.association_mut(self.now, id);
                 let asked = association.map(|mut association| association.add_streams(1, 0));
-                let stats = end.association_stats(id);
+                let stats = end.association(id).map(|a| a.stats());
                 assert!(asked != Some(Err(ReconfigError::InProgress)), "{stats:?}");
             }
         }
@@ -85,7 +85,7 @@ impl Network {
         let ends = self.ends.iter();
         let all = ends.flat_map(|end| {
             end.associations()
-                .filter_map(|id| end.association_stats(id))
+                .filter_map(|id| end.association(id).map(|a| a.stats()))
         });
         all.map(|stats| stats.send_buffer_bytes).sum()
     }
@@ -93,7 +93,7 @@ impl Network {
     pub fn is_settled(&self) -> bool {
         self.ends.iter().all(|end| {
             end.associations()
-                .filter_map(|id| end.association_stats(id))
+                .filter_map(|id| end.association(id).map(|a| a.stats()))
                 .all(|stats| is_at_rest(&stats))
         })
     }

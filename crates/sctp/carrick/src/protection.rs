@@ -102,7 +102,7 @@ impl AssociationControl {
         work: impl FnOnce(&mut P) -> R + Send + 'static,
     ) -> Result<R, OperationError> {
         let done = self.link.work(move |core, _, id| {
-            let exists = core.association_stats(id).is_some();
+            let exists = core.association(id).is_some();
             let Some(protection) = core.chunk_protection(id).filter(|_| exists) else {
                 return Err(exists);
             };

@@ -78,6 +78,6 @@ fn main() {
     }
     let (a, b) = memory.connect(&config);
     bulk::transfer(&mut memory, a, b, &Bytes::from(vec![7; size]), count);
-    let stats = memory.ends[0].association_stats(a).expect("open");
+    let stats = memory.ends[0].association(a).expect("open").stats();
     println!("{} DATA chunks", stats.counters.data_chunks_sent);
 }

@@ -31,14 +31,16 @@ fn data(c: &mut Criterion) {
         let (a, b) = memory.connect(&config);
         let message = Bytes::from(vec![7; size]);
         let before = memory.ends[0]
-            .association_stats(a)
+            .association(a)
             .expect("open")
+            .stats()
             .counters
             .data_chunks_sent;
         bulk::transfer(&mut memory, a, b, &message, count);
         let chunks = memory.ends[0]
-            .association_stats(a)
+            .association(a)
             .expect("open")
+            .stats()
             .counters
             .data_chunks_sent
             - before;

@@ -95,6 +95,7 @@ pub use carrick_wire::{
     VerificationTag,
 };
 
+pub use association::Association;
 pub use auth::{AuthenticationConfig, AuthenticationCounters, KeyError, SharedKey};
 pub use config::{
     AssociationConfig, BufferConfig, Grants, LowerLayer, MtuConfig, PathConfig, PathMtuDiscovery,

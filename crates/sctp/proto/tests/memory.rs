@@ -93,7 +93,7 @@ fn an_idle_association_costs_little_memory() {
         // Message numbers continue.
         use_and_rest(&mut memories[0], ids[0], (MESSAGES, &[7; 100]), || true);
         for (end, id) in memories[0].ends.iter().zip([ids[0].0, ids[0].1]) {
-            let stats = end.association_stats(id).expect("open");
+            let stats = end.association(id).expect("open").stats();
             assert_eq!(stats.counters.messages_delivered, 2 * MESSAGES as u64);
         }
     }
@@ -391,8 +391,9 @@ fn heap_of_full_buffer(filling: Filling, interleaving: bool) -> f64 {
         }
         let stats = server
             .endpoint
-            .association_stats(id)
-            .expect("the association exists");
+            .association(id)
+            .expect("the association exists")
+            .stats();
         if stats.counters.dropped_for_buffer > 0 {
             let heap = dhat::HeapStats::get().curr_bytes - before;
             let factor = heap as f64 / stats.receive_buffer_bytes as f64;

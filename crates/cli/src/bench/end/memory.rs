@@ -59,7 +59,7 @@ pub(super) fn transfer(config: &AssociationConfig, size: usize, time: Duration) 
     let message = Bytes::from(vec![7; size]);
     let count = (BATCH / size).clamp(1, MAX_COUNT);
     let chunks = |memory: &Memory| {
-        let stats = memory.ends[0].association_stats(a);
+        let stats = memory.ends[0].association(a).map(|a| a.stats());
         stats.map_or(0, |stats| stats.counters.data_chunks_sent)
     };
     // The first batch opens the window.

@@ -82,10 +82,11 @@ pub struct EventLog {
 impl EventLog {
     /// Records changes of the path states of an association.
     pub(super) fn look(&mut self, time: Time, endpoint: &Endpoint, association: AssociationId) {
-        let primary = endpoint
-            .association_stats(association)
-            .and_then(|stats| stats.current);
-        for path in endpoint.paths(association) {
+        let Some(state) = endpoint.association(association) else {
+            return;
+        };
+        let primary = state.stats().current;
+        for path in state.paths() {
             let status = path.status;
             let state = match (status.confirmed, status.active) {
                 (false, _) => PathState::Unconfirmed,

@@ -111,9 +111,10 @@ impl World {
     /// Returns the source addresses of the client's paths.
     fn sources(&self) -> Vec<Option<IpAddr>> {
         let endpoint = self.client().endpoint();
-        let ids = endpoint.associations();
-        ids.flat_map(|id| endpoint.paths(id).map(|path| path.local))
-            .collect()
+        let all = endpoint
+            .associations()
+            .filter_map(|id| endpoint.association(id));
+        all.flat_map(|a| a.paths().map(|path| path.local)).collect()
     }
 }
 

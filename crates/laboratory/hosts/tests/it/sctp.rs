@@ -165,7 +165,8 @@ fn the_path_mtu_is_learned_from_icmp() {
     assert!(endpoint.stats().icmp_accepted > 0);
     let mtus: Vec<usize> = endpoint
         .associations()
-        .flat_map(|id| endpoint.paths(id).map(|path| path.mtu))
+        .filter_map(|id| endpoint.association(id))
+        .flat_map(|association| association.paths().map(|path| path.mtu))
         .collect();
     assert_eq!(mtus, [1300]);
 }

@@ -92,7 +92,7 @@ impl LinkWorld<'_> {
         let bytes = net.node::<SctpHost<BulkSink>>(b).application().bytes;
         let sender = net.node::<SctpHost<BulkSource>>(a).endpoint();
         let id = sender.associations().next().expect("it survives");
-        let counters = sender.association_stats(id).expect("it exists").counters;
+        let counters = sender.association(id).expect("it exists").stats().counters;
         LinkOutcome {
             mbits: bytes as f64 * 8.0 / seconds as f64 / 1e6,
             timeouts: counters.t3_expirations as f64,

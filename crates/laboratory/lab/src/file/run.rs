@@ -422,7 +422,9 @@ impl CellRun<'_> {
         let Some((endpoint, Session { state, .. })) = self.session(flow, 0) else {
             return Ok(record);
         };
-        let stats = state.id.and_then(|id| endpoint.association_stats(id));
+        let stats = state
+            .id
+            .and_then(|id| endpoint.association(id).map(|a| a.stats()));
         let abandoned = stats.map(|stats| stats.abandoned.total());
         record.abandoned = abandoned.map_or(0, |total| total.sent + total.unsent);
         record.closed = state.closed || state.id.is_none();
@@ -447,7 +449,7 @@ impl CellRun<'_> {
         if let Some((endpoint, receiver)) = self.session(flow, 1) {
             record.arrivals.clone_from(&receiver.state.arrivals);
             let id = receiver.state.id;
-            let stats = id.and_then(|id| endpoint.association_stats(id));
+            let stats = id.and_then(|id| endpoint.association(id).map(|a| a.stats()));
             record.accepted = stats.map(|stats| stats.counters.data_chunks_received);
         }
         Ok(record)
@@ -489,7 +491,7 @@ impl CellRun<'_> {
     fn flow_counts(&self, flow: usize) -> FlowCounts {
         let stats = |end| {
             let (endpoint, session) = self.session(flow, end)?;
-            endpoint.association_stats(session.state.id?)
+            endpoint.association(session.state.id?).map(|a| a.stats())
         };
         let [sender, receiver] = [0, 1].map(|end| stats(end).map(|stats| stats.counters));
         let resent = sender.map(|c| c.retransmissions);

@@ -116,8 +116,9 @@ fn run(management: QueueManagement, policies: Policies, ecn: [bool; 2]) -> EcnRu
             .next()
             .expect("the association is established");
         endpoint
-            .association_stats(id)
+            .association(id)
             .expect("the association is established")
+            .stats()
     };
     let sender = of(world
         .net

@@ -132,8 +132,10 @@ fn an_app_limited_sender_keeps_its_rate() {
         net.run_until(Time::from_secs(seconds));
         let endpoint = net.node::<SctpHost<Trickle>>(hosts[0]).endpoint();
         let id = endpoint.associations().next().expect("it is up");
-        let path = endpoint.path_stats(id, PathId(0)).expect("a path");
-        path.pacing_rate.expect("samples")
+        let path = endpoint
+            .association(id)
+            .and_then(|a| a.path_stats(PathId(0)));
+        path.expect("a path").pacing_rate.expect("samples")
     };
     // The trickle has 6 % of the rate of the link.
     let (bulk, trickle) = (rate_at(3), rate_at(20));

@@ -133,7 +133,8 @@ impl World {
             .node::<SctpHost<MessageSource>>(self.source)
             .endpoint();
         let id = endpoint.associations().next().expect("an association");
-        endpoint.paths(id).next().expect("a path")
+        let association = endpoint.association(id).expect("an association");
+        association.paths().next().expect("a path")
     }
 
     fn received(&self) -> u64 {

@@ -365,8 +365,11 @@ impl Built {
         let endpoint = self.net.node::<Host>(self.hosts[side]).endpoint();
         let mut lines = String::new();
         for id in endpoint.associations() {
-            let current = endpoint.association_stats(id).and_then(|s| s.current);
-            for path in endpoint.paths(id) {
+            let Some(association) = endpoint.association(id) else {
+                continue;
+            };
+            let current = association.stats().current;
+            for path in association.paths() {
                 let state = match (path.status.active, path.status.potentially_failed) {
                     (false, _) => "inactive",
                     (true, true) => "potentially failed",

@@ -546,10 +546,8 @@ fn describe(net: &Network, host: NodeId) -> String {
     let endpoint = program.endpoint();
     let associations: Vec<_> = endpoint
         .associations()
-        .map(|id| {
-            let paths: Vec<_> = endpoint.paths(id).collect();
-            (endpoint.association_stats(id), paths)
-        })
+        .filter_map(|id| endpoint.association(id))
+        .map(|a| (a.stats(), a.paths().collect::<Vec<_>>()))
         .collect();
     format!(
         "established {}, over {}, {:?}, {associations:?}",

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use carrick_proto::{
-    AssociationId, AssociationMut, AssociationStats, CloseReason, Endpoint as Core, Extensions,
-    ParameterChanges, PathId, PathStats, PathThresholds, StreamId, StreamStats,
+    AssociationMut, AssociationStats, CloseReason, Extensions, ParameterChanges, PathId, PathStats,
+    PathThresholds, StreamId, StreamStats,
 };
 
 use super::EndpointLink;
@@ -69,8 +69,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended.
     pub async fn stats(&self) -> Result<AssociationStats, OperationError> {
-        let stats = self.link.work(|core, _, id| core.association_stats(id));
-        stats.await?.ok_or_else(|| self.link.unknown())
+        self.link.read(|association| association.stats()).await
     }
 
     /// Returns the counters of an outbound stream; all zero for a stream that does not exist.
@@ -82,11 +81,10 @@ impl AssociationControl {
         stream: impl Into<StreamId>,
     ) -> Result<StreamStats, OperationError> {
         let stream = stream.into();
-        let stats = self.link.work(move |core, _, id| {
-            core.association_stats(id)
-                .map(|_| core.stream_stats(id, stream).unwrap_or_default())
-        });
-        stats.await?.ok_or_else(|| self.link.unknown())
+        let read = self
+            .link
+            .read(move |association| association.stream_stats(stream));
+        Ok(read.await?.unwrap_or_default())
     }
 
     /// Returns the paths in their order, with their state and counters.
@@ -94,12 +92,9 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended.
     pub async fn paths(&self) -> Result<Vec<PathStats>, OperationError> {
-        let paths = self.link.work(|core, _, id| core.paths(id).collect());
-        let paths: Vec<PathStats> = paths.await?;
-        if paths.is_empty() {
-            return Err(self.link.unknown());
-        }
-        Ok(paths)
+        self.link
+            .read(|association| association.paths().collect())
+            .await
     }
 
     /// Sets the primary path, which carries new data while it is active (`SCTP_PRIMARY_ADDR`).
@@ -175,8 +170,10 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended, or there is no such path.
     pub async fn heartbeat_interval(&self, path: PathId) -> Result<Duration, OperationError> {
-        self.read_path(move |core, id| core.heartbeat_interval(id, path))
-            .await
+        let read = self
+            .link
+            .read(move |association| association.heartbeat_interval(path));
+        read.await?.ok_or(OperationError::UnknownPath)
     }
 
     /// Sets the DSCP of the packets of a path, 0 to 63 (`SCTP_PEER_ADDR_PARAMS`, RFC 6458 section 8.1.12).
@@ -234,8 +231,10 @@ impl AssociationControl {
         &self,
         path: Option<PathId>,
     ) -> Result<PathThresholds, OperationError> {
-        self.read_path(move |core, id| core.path_thresholds(id, path))
-            .await
+        let read = self
+            .link
+            .read(move |association| association.path_thresholds(path));
+        read.await?.ok_or(OperationError::UnknownPath)
     }
 
     /// Sets whether notifications expose the potentially failed state of paths
@@ -271,22 +270,6 @@ impl AssociationControl {
         }
         self.change(move |association| association.set_path_mtu(path, mtu))
             .await
-    }
-
-    /// Reads a value of a path, which is `None` for an unknown one.
-    async fn read_path<R: Send + 'static>(
-        &self,
-        read: impl FnOnce(&Core, AssociationId) -> Option<R> + Send + 'static,
-    ) -> Result<R, OperationError> {
-        let read = self.link.work(move |core, _, id| {
-            let exists = core.association_stats(id).is_some();
-            (exists, read(core, id))
-        });
-        match read.await? {
-            (_, Some(value)) => Ok(value),
-            (true, None) => Err(OperationError::UnknownPath),
-            (false, None) => Err(self.link.unknown()),
-        }
     }
 
     /// Performs an operation that the protocol may refuse.

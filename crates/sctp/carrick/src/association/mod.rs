@@ -23,7 +23,8 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AssociationId, AssociationMut, CloseReason, Endpoint as Core, Event, Message, SendOptions, Time,
+    Association as CoreAssociation, AssociationId, AssociationMut, CloseReason, Endpoint as Core,
+    Event, Message, SendOptions, Time,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -120,6 +121,15 @@ impl EndpointLink {
         // Without a reason the task has failed.
         let reason = self.shared.end().cloned();
         reason.unwrap_or(CloseReason::LowerLayerLost)
+    }
+
+    /// Reads the association in the task.
+    pub(crate) async fn read<R: Send + 'static>(
+        &self,
+        read: impl FnOnce(&CoreAssociation) -> R + Send + 'static,
+    ) -> Result<R, OperationError> {
+        let value = self.work(move |core, _, id| core.association(id).map(read));
+        value.await?.ok_or_else(|| self.unknown())
     }
 
     /// Changes the association in the task.

@@ -39,8 +39,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended.
     pub async fn scheduler(&self) -> Result<StreamScheduler, OperationError> {
-        let scheduler = self.link.work(|core, _, id| core.scheduler(id));
-        scheduler.await?.ok_or_else(|| self.link.unknown())
+        self.link.read(|association| association.scheduler()).await
     }
 
     /// Returns the priority or weight of an outbound stream (RFC 8260 section 4.3.3).
@@ -49,14 +48,9 @@ impl AssociationControl {
     /// The association has ended, or has no such stream.
     pub async fn stream_value(&self, stream: impl Into<StreamId>) -> Result<u16, OperationError> {
         let stream = stream.into();
-        let value = self.link.work(move |core, _, id| {
-            let exists = core.scheduler(id).is_some();
-            (exists, core.stream_value(id, stream))
-        });
-        match value.await? {
-            (_, Some(value)) => Ok(value),
-            (true, None) => Err(OperationError::InvalidStream),
-            (false, None) => Err(self.link.unknown()),
-        }
+        let read = self
+            .link
+            .read(move |association| association.stream_value(stream));
+        read.await?.ok_or(OperationError::InvalidStream)
     }
 }

@@ -37,7 +37,7 @@ impl Driver {
             return;
         }
         for id in &ids {
-            let stats = self.core.association_stats(*id);
+            let stats = self.core.association(*id).map(|a| a.stats());
             if stats.is_some_and(|stats| stats.queued_messages > 0) {
                 // Messages that wait to be bundled are sent as well; an error means that a shutdown has
                 // begun.

@@ -131,7 +131,7 @@ impl AssociationEntry {
             return;
         }
         // Messages sent after the event may be outstanding.
-        let stats = core.association_stats(id);
+        let stats = core.association(id).map(|a| a.stats());
         if stats.is_none_or(|s| s.queued_messages > 0 || s.outstanding_chunks > 0) {
             return;
         }

@@ -59,7 +59,7 @@ impl Driver {
         }
         let restarted = matches!(event, Event::Restarted);
         let changes = restarted || matches!(event, Event::StreamsChanged { .. });
-        let stats = changes.then(|| self.core.association_stats(id));
+        let stats = changes.then(|| self.core.association(id).map(|a| a.stats()));
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
@@ -95,11 +95,12 @@ impl Driver {
             return self.refuse(id, b"the endpoint is closing", now);
         };
         let peers = self.below.peer_addresses(peers);
-        let port = self.core.peer_port(id).unwrap_or(0);
-        let fragments = self
-            .core
-            .association_config(id)
-            .is_none_or(|config| config.mtu.fragment);
+        let association = self.core.association(id);
+        let port = association.map_or(0, |a| a.peer_port());
+        let fragments = association.is_none_or(|a| a.config().mtu.fragment);
+        let extensions = association
+            .map(|a| a.stats().extensions)
+            .unwrap_or_default();
         let limits = &self.limits;
         let queue = ReceiveQueue::new(limits.receive_queue_messages, limits.receive_queue);
         let bare = !self.below.is_protected();
@@ -107,9 +108,8 @@ impl Driver {
         let peer = (peers, port);
         let unread = Arc::clone(&self.unread);
         let shared = SharedState::new(limits.send_queue, queue, unread, peer, fragments, transport);
-        let stats = self.core.association_stats(id);
         let shared = SharedState {
-            extensions: stats.map(|s| s.extensions).unwrap_or_default(),
+            extensions,
             ..shared
         };
         #[cfg(feature = "dtls")]
@@ -199,7 +199,11 @@ impl Driver {
             // Path MTU discovery alone finds the MTU of a session.
             return;
         }
-        let paths: Vec<_> = self.core.paths(id).filter(is_chosen).collect();
+        let association = self.core.association(id).into_iter();
+        let paths: Vec<_> = association
+            .flat_map(|a| a.paths())
+            .filter(is_chosen)
+            .collect();
         for path in paths {
             let limits = |mtu: &usize| path.mtu_discovery.is_some() || *mtu < path.mtu;
             if let Some(mtu) = route_mtu(path.local, path.remote).filter(limits)

@@ -55,7 +55,7 @@ fn the_checksum_is_omitted_if_both_agree() {
         world.transfer(CLIENT, ids, 20);
         world.transfer(SERVER, ids, 20);
         for (node, id) in [(CLIENT, ids.0), (SERVER, ids.1)] {
-            let stats = world.nodes[node].core.association_stats(id).unwrap();
+            let stats = world.nodes[node].core.association(id).unwrap().stats();
             assert_eq!(stats.extensions.zero_checksum, client && server);
         }
     }
@@ -162,7 +162,12 @@ fn an_association_has_one_path() {
     let ids = world.establish();
     for (node, id) in [(CLIENT, ids.0), (SERVER, ids.1)] {
         assert!(world.nodes[node].core.local_addresses().is_empty());
-        let paths: Vec<_> = world.nodes[node].core.paths(id).collect();
+        let paths: Vec<_> = world.nodes[node]
+            .core
+            .association(id)
+            .unwrap()
+            .paths()
+            .collect();
         assert_eq!(paths.len(), 1);
         assert_ne!(paths[0].remote, address(1 - node).ip());
         assert_eq!(
@@ -222,7 +227,7 @@ fn a_transfer_survives_loss_and_reordering() {
         world.transfer(SERVER, ids, 400);
         let stats = world.nodes[SERVER].layer.stats();
         assert!(stats.discarded > 0, "duplicated records: {stats:?}");
-        let duplicates = world.nodes[SERVER].core.association_stats(ids.1).unwrap();
+        let duplicates = world.nodes[SERVER].core.association(ids.1).unwrap().stats();
         assert!(duplicates.counters.data_chunks_received > 0);
     }
 }
@@ -236,7 +241,13 @@ fn the_path_mtu_includes_the_overhead_of_dtls() {
         let ids = world.establish();
         world.transfer(CLIENT, ids, 50);
         world.run(Duration::from_secs(60));
-        let path = world.nodes[CLIENT].core.paths(ids.0).next().unwrap();
+        let path = world.nodes[CLIENT]
+            .core
+            .association(ids.0)
+            .unwrap()
+            .paths()
+            .next()
+            .unwrap();
         assert_eq!(path.mtu_discovery, Some(PathMtuState::SearchComplete));
         // DTLS 1.3 has 15 bytes less overhead than is reserved, and the search finds them.
         assert!((1380..=1400 + 16).contains(&path.mtu), "{}", path.mtu);

@@ -269,7 +269,13 @@ fn a_new_session_restarts_rtt_measurement() {
     let ids = world.establish();
     world.transfer(CLIENT, ids, 20);
     let rto = |w: &World| {
-        let stats = w.nodes[CLIENT].core.paths(ids.0).next().unwrap();
+        let stats = w.nodes[CLIENT]
+            .core
+            .association(ids.0)
+            .unwrap()
+            .paths()
+            .next()
+            .unwrap();
         stats.rto
     };
     assert!(rto(&world) < Duration::from_secs(1));

@@ -173,7 +173,7 @@ impl Point {
 
     fn chunks(&self) -> u64 {
         let sent = self.clients.iter().map(|client| {
-            let stats = client.endpoint.association_stats(client.id);
+            let stats = client.endpoint.association(client.id).map(|a| a.stats());
             stats.map_or(0, |stats| stats.counters.data_chunks_sent)
         });
         sent.sum()

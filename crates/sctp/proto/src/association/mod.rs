@@ -96,12 +96,14 @@ pub(crate) struct Context<'a> {
     pub(crate) replies: &'a mut Replies,
 }
 
-/// Transmission control block (RFC 9260 section 14.2). Parts keep their state private: paths, sender,
-/// receiver, `advertised`, `dynamic`, `auth`, `protection`, `streams`, `replies`, `liveness`, `ecn` and
-/// `events`; the association applies the results of one part to the other parts. The endpoint
-/// reads it by the methods in `queries`.
+/// Association, for reading: [`Endpoint::association`](crate::Endpoint::association) returns it, and
+/// [`Endpoint::association_mut`](crate::Endpoint::association_mut) a handle to change it.
+// The transmission control block (RFC 9260, section 14.2). Parts keep their state private: paths, sender,
+// receiver, `advertised`, `dynamic`, `auth`, `protection`, `streams`, `replies`, `liveness`, `ecn` and
+// `events`; the association applies the results of one part to the other parts. The endpoint
+// reads it by the methods in `queries`.
 #[derive(Debug)]
-pub(crate) struct Association {
+pub struct Association {
     id: AssociationId,
     config: Arc<AssociationConfig>,
     local_port: u16,

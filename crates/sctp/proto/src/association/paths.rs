@@ -295,8 +295,8 @@ impl Association {
         Ok(())
     }
 
-    /// Returns HB.interval of a path, if the path exists.
-    pub(crate) fn heartbeat_interval(&self, id: PathId) -> Option<Duration> {
+    /// Returns HB.interval of a path; `None` if the path does not exist.
+    pub fn heartbeat_interval(&self, id: PathId) -> Option<Duration> {
         let path = self.paths.contains(id).then(|| &self.paths[id])?;
         Some(path.heartbeat_interval(&self.config))
     }
@@ -368,8 +368,9 @@ impl Association {
         Ok(())
     }
 
-    /// Returns the thresholds of a path, or those of new paths.
-    pub(crate) fn thresholds(&self, id: Option<PathId>) -> Option<PathThresholds> {
+    /// Returns the error thresholds of a path, or with `None` those of new paths; `None` if the path does not
+    /// exist.
+    pub fn path_thresholds(&self, id: Option<PathId>) -> Option<PathThresholds> {
         match id {
             None => Some(PathThresholds::of(&self.config.paths)),
             Some(id) => self.paths.contains(id).then(|| self.paths[id].thresholds()),

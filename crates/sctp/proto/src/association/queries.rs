@@ -3,24 +3,24 @@
 
 use alloc::sync::Arc;
 
-use carrick_wire::{StreamId, Tsn, VerificationTag};
+use carrick_wire::{ChunkType, StreamId, Tsn, VerificationTag};
 
 use super::Association;
 use super::state::AssociationState;
 use crate::auth::Auth;
-use crate::config::AssociationConfig;
+use crate::config::{AssociationConfig, StreamScheduler};
 use crate::cookie::TieTags;
 use crate::ids::AssociationId;
 use crate::path::{PathId, PathStats, Paths};
 use crate::stats::{AssociationCounters, AssociationStats, StreamStats};
-use crate::tx::Sender;
 
 impl Association {
     pub(crate) fn id(&self) -> AssociationId {
         self.id
     }
 
-    pub(crate) fn config(&self) -> &Arc<AssociationConfig> {
+    /// Returns the parameters.
+    pub fn config(&self) -> &Arc<AssociationConfig> {
         &self.config
     }
 
@@ -28,7 +28,8 @@ impl Association {
         &self.state
     }
 
-    pub(crate) fn peer_port(&self) -> u16 {
+    /// Returns the SCTP port of the peer.
+    pub fn peer_port(&self) -> u16 {
         self.peer_port
     }
 
@@ -51,12 +52,8 @@ impl Association {
         self.accepted
     }
 
-    pub(crate) fn paths(&self) -> &Paths {
+    pub(crate) fn path_set(&self) -> &Paths {
         &self.paths
-    }
-
-    pub(crate) fn sender(&self) -> &Sender {
-        &self.sender
     }
 
     pub(crate) fn auth(&self) -> &Auth {
@@ -83,7 +80,8 @@ impl Association {
         self.receiver.sack_is_due()
     }
 
-    pub(crate) fn cumulative_tsn(&self) -> Tsn {
+    /// Returns the highest TSN of the peer up to which all have been received (`rcv_cumtsn` of RFC 6458, section 5.3.5).
+    pub fn cumulative_tsn(&self) -> Tsn {
         self.receiver.cumulative_tsn()
     }
 
@@ -95,16 +93,37 @@ impl Association {
         self.counters.all()
     }
 
-    /// Returns the counters of an outbound stream, if it exists.
-    pub(crate) fn stream_stats(&self, stream: StreamId) -> Option<StreamStats> {
+    /// Returns the stream scheduler.
+    pub fn scheduler(&self) -> StreamScheduler {
+        self.sender.queue().scheduler()
+    }
+
+    /// Returns the scheduler's value of an outbound stream; `None` if the stream does not exist.
+    pub fn stream_value(&self, stream: StreamId) -> Option<u16> {
+        self.sender.queue().stream_value(stream)
+    }
+
+    /// Returns the chunk types that the peer requires to be authenticated: its CHUNKS parameter
+    /// (`SCTP_PEER_AUTH_CHUNKS` of RFC 6458, section 8.2.3).
+    pub fn peer_required_chunks(&self) -> impl Iterator<Item = ChunkType> {
+        self.auth.listed_by_peer()
+    }
+
+    /// Returns the counters of an outbound stream (RFC 7496, section 4.3); `None` if it does not exist.
+    pub fn stream_stats(&self, stream: StreamId) -> Option<StreamStats> {
         let exists = stream.0 < self.sender.queue().outbound_streams();
         exists.then(|| StreamStats {
             abandoned: self.sender.abandoned_on(stream),
         })
     }
 
-    /// Returns the state and counters of a path, if it exists.
-    pub(crate) fn path_stats(&self, id: PathId) -> Option<PathStats> {
+    /// Returns the state and counters of all paths, ordered by [`PathId`].
+    pub fn paths(&self) -> impl Iterator<Item = PathStats> {
+        self.paths.ids().filter_map(|id| self.path_stats(id))
+    }
+
+    /// Returns the state and counters of a path; `None` if it does not exist.
+    pub fn path_stats(&self, id: PathId) -> Option<PathStats> {
         self.paths.contains(id).then(|| self.paths[id].stats())
     }
 
@@ -113,8 +132,8 @@ impl Association {
         self.sender.buffered_bytes()
     }
 
-    /// Returns the state and counters (STATUS, section 11.1.8).
-    pub(crate) fn stats(&self) -> AssociationStats {
+    /// Returns the state and counters: STATUS of RFC 9260, section 11.1.8.
+    pub fn stats(&self) -> AssociationStats {
         AssociationStats {
             state: self.state.name(),
             outbound_streams: self.sender.queue().outbound_streams(),

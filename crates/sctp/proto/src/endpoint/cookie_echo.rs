@@ -268,7 +268,7 @@ impl Endpoint {
         if action == CookieMatch::Collision && self.is_replaced(association, cookie) {
             return;
         }
-        let before: Vec<IpAddr> = association.paths().remotes().collect();
+        let before: Vec<IpAddr> = association.path_set().remotes().collect();
         // Step 3.
         self.update_association(now, id, |association, cx| {
             match action {

@@ -172,7 +172,10 @@ impl Endpoint {
 /// 5.5). A translator may have lost its mapping, or another host may have the address now: if another path works,
 /// only this one has failed.
 fn peer_unreachable(association: &Association, remote: IpAddr) -> IcmpKind {
-    let others = association.paths().iter().filter(|p| p.remote() != remote);
+    let others = association
+        .path_set()
+        .iter()
+        .filter(|p| p.remote() != remote);
     if others.into_iter().any(Path::is_usable) && !association.state().is_setup() {
         IcmpKind::DestinationUnreachable
     } else {

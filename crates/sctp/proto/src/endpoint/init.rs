@@ -165,7 +165,7 @@ impl Endpoint {
         };
         // The destination of anything longer has to be confirmed (section 5.4).
         let is_confirmed = |path: &Path| path.remote() == route.remote && path.is_confirmed();
-        let own_init = (setting_up && association.paths().iter().any(is_confirmed))
+        let own_init = (setting_up && association.path_set().iter().any(is_confirmed))
             .then(|| association.addresses_of_init(cx.local_addresses));
         Some(InitAckParameters {
             route,
@@ -390,10 +390,10 @@ fn route_in_cookie_wait(
     route: &Route,
     peer: &PeerParameters<'_>,
 ) -> Option<Route> {
-    if association.paths().has_address(route.remote) {
+    if association.path_set().has_address(route.remote) {
         return Some(*route);
     }
     let is_listed = |path: &&Path| peer.addresses.contains(&path.remote());
     // From the source of this side's INIT: the host may have no route from the destination of the peer's.
-    Some(association.paths().iter().find(is_listed)?.route())
+    Some(association.path_set().iter().find(is_listed)?.route())
 }

@@ -276,7 +276,7 @@ impl Endpoint {
         let is_theirs = |id: &AssociationId| {
             let association = self.registry.get(*id);
             reflects_tag(&first)
-                || association.is_some_and(|a| a.paths().is_confirmed(route.remote))
+                || association.is_some_and(|a| a.path_set().is_confirmed(route.remote))
         };
         let tagged = named.filter(has_tag);
         tagged.or(at_source.filter(is_theirs)).or(named)
@@ -311,7 +311,7 @@ impl Endpoint {
         let Some(association) = self.registry.get(id) else {
             return;
         };
-        let before: alloc::vec::Vec<_> = association.paths().remotes().collect();
+        let before: alloc::vec::Vec<_> = association.path_set().remotes().collect();
         self.update_association(now, id, |association, cx| {
             association.handle_packet(route, packet, datagram, cx)
         });

@@ -1,11 +1,10 @@
 //! Endpoint-pair shared keys of an association (RFC 4895, with the operations of RFC 6458, section 8.3).
 
-use carrick_wire::{ChunkType, SharedKeyId};
+use carrick_wire::SharedKeyId;
 
-use super::{AssociationMut, Endpoint};
+use super::AssociationMut;
 use crate::association::Association;
 use crate::auth::{KeyError, SharedKey};
-use crate::ids::AssociationId;
 
 impl AssociationMut<'_> {
     /// Adds an endpoint-pair shared key or replaces the one with the same identifier. Packets that are
@@ -45,14 +44,5 @@ impl AssociationMut<'_> {
     fn key_holder(&mut self) -> Result<&mut Association, KeyError> {
         let parts = self.parts().map_err(|_| KeyError::UnknownAssociation);
         parts.map(|(association, _)| association)
-    }
-}
-
-impl Endpoint {
-    /// Returns the chunk types that the peer requires to be authenticated: its CHUNKS parameter
-    /// (`SCTP_PEER_AUTH_CHUNKS` of RFC 6458, section 8.2.3). Empty for an unknown association.
-    pub fn peer_required_chunks(&self, id: AssociationId) -> impl Iterator<Item = ChunkType> + '_ {
-        let association = self.registry.get(id).into_iter();
-        association.flat_map(|association| association.auth().listed_by_peer())
     }
 }

@@ -65,22 +65,20 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use bytes::Bytes;
-use carrick_wire::{StreamId, Tsn};
 
 use crate::association::{Association, Context};
 use crate::capacity::ReserveDoubling;
-use crate::config::{AssociationConfig, PathThresholds};
+use crate::config::AssociationConfig;
 use crate::cookie::CookieSecrets;
 use crate::error::{ConfigError, OperationError, SendError};
 use crate::event::{AbortCause, CloseReason, Event};
 use crate::ids::AssociationId;
 use crate::observer::{ObservedEvent, Observer};
-use crate::path::{PathId, PathStats};
 use crate::random::Random;
 use crate::reply_packets::Replies;
 use crate::route::PeerAddress;
 use crate::rx::message::Message;
-use crate::stats::{AssociationCounters, AssociationStats, BufferUse, EndpointStats, StreamStats};
+use crate::stats::{AssociationCounters, BufferUse, EndpointStats};
 use crate::time::Time;
 use crate::transmit::Transmit;
 use crate::tx::message::SendOptions;
@@ -234,24 +232,10 @@ impl Endpoint {
         aborted.ok_or(OperationError::UnknownAssociation)
     }
 
-    /// Returns HB.interval of a path.
-    pub fn heartbeat_interval(&self, id: AssociationId, path: PathId) -> Option<Duration> {
-        self.registry.get(id)?.heartbeat_interval(path)
-    }
-
     /// Returns the highest RTO that a measurement or a timeout has set on a path of an association since the
     /// last call, with the address of the path. `None` if the association is not known or none was set.
     pub fn take_highest_rto(&mut self, id: AssociationId) -> Option<(IpAddr, Duration)> {
         self.registry.get_mut(id)?.take_highest_rto()
-    }
-
-    /// Returns the error thresholds of a path, or with `None` those of new paths.
-    pub fn path_thresholds(
-        &self,
-        id: AssociationId,
-        path: Option<PathId>,
-    ) -> Option<PathThresholds> {
-        self.registry.get(id)?.thresholds(path)
     }
 
     /// Processes all timers that have expired at `now`.
@@ -351,34 +335,6 @@ impl Endpoint {
         sum
     }
 
-    /// Returns the state and counters of an association: STATUS of RFC 9260, section 11.1.8.
-    pub fn association_stats(&self, id: AssociationId) -> Option<AssociationStats> {
-        self.registry.get(id).map(Association::stats)
-    }
-
-    /// Returns the highest TSN of the peer up to which all have been received (`rcv_cumtsn` of RFC 6458, section 5.3.5).
-    pub fn cumulative_tsn(&self, id: AssociationId) -> Option<Tsn> {
-        self.registry.get(id).map(Association::cumulative_tsn)
-    }
-
-    /// Returns the state and counters of a path.
-    pub fn path_stats(&self, id: AssociationId, path: PathId) -> Option<PathStats> {
-        self.registry.get(id)?.path_stats(path)
-    }
-
-    /// Returns the counters of an outbound stream (RFC 7496, section 4.3); `None` if it does not exist.
-    pub fn stream_stats(&self, id: AssociationId, stream: StreamId) -> Option<StreamStats> {
-        self.registry.get(id)?.stream_stats(stream)
-    }
-
-    /// Returns the state and counters of all paths of an association, ordered by [`PathId`].
-    pub fn paths(&self, id: AssociationId) -> impl Iterator<Item = PathStats> + '_ {
-        self.registry
-            .get(id)
-            .into_iter()
-            .flat_map(|a| a.paths().ids().filter_map(|id| a.path_stats(id)))
-    }
-
     /// Changes the association limits, [`EndpointConfig::max_associations`] and
     /// [`EndpointConfig::max_associations_per_source`]. Existing associations are kept even if they
     /// exceed them.
@@ -418,19 +374,15 @@ impl Endpoint {
         self.registry.source(id)
     }
 
+    /// Returns an association to read its state; `None` if it is unknown, or has ended and its messages have
+    /// been received.
+    pub fn association(&self, id: AssociationId) -> Option<&Association> {
+        self.registry.get(id)
+    }
+
     /// Returns the identifiers of all associations.
     pub fn associations(&self) -> impl Iterator<Item = AssociationId> + '_ {
         self.registry.ids()
-    }
-
-    /// Returns the SCTP port of the association's peer.
-    pub fn peer_port(&self, id: AssociationId) -> Option<u16> {
-        self.registry.get(id).map(Association::peer_port)
-    }
-
-    /// Returns the parameters of an association.
-    pub fn association_config(&self, id: AssociationId) -> Option<&AssociationConfig> {
-        self.registry.get(id).map(|a| &**a.config())
     }
 
     /// Returns the parameters of associations that peers initiate.

@@ -72,7 +72,7 @@ impl AssociationMut<'_> {
         threshold: u32,
     ) -> Result<(), OperationError> {
         let (association, cx) = self.parts()?;
-        let current = association.thresholds(Some(path));
+        let current = association.path_thresholds(Some(path));
         let thresholds = PathThresholds {
             path_max_retrans: threshold,
             ..current.ok_or(OperationError::UnknownPath)?
@@ -97,7 +97,7 @@ impl AssociationMut<'_> {
 
     /// Sets whether events expose the potentially failed state of paths to the program: socket option
     /// `SCTP_EXPOSE_POTENTIALLY_FAILED_STATE` of RFC 7829, section 7.3. The current value is
-    /// [`PathConfig::expose_potentially_failed`](crate::PathConfig::expose_potentially_failed) in [`Endpoint::association_config`](crate::Endpoint::association_config).
+    /// [`PathConfig::expose_potentially_failed`](crate::PathConfig::expose_potentially_failed) in [`Association::config`](crate::Association::config).
     pub fn set_expose_potentially_failed(&mut self, expose: bool) {
         if let Ok((association, _)) = self.parts() {
             association.expose_potentially_failed(expose);

@@ -48,9 +48,9 @@ impl BuildHasher for KeyedHash {
 fn peer_entry(association: &Association, remote: IpAddr) -> PeerEntry {
     PeerEntry {
         tag: association.local_tag(),
-        encapsulation: association.paths().encapsulation(remote).flatten(),
+        encapsulation: association.path_set().encapsulation(remote).flatten(),
         slot: association.id().slot,
-        confirmed: association.paths().is_confirmed(remote),
+        confirmed: association.path_set().is_confirmed(remote),
     }
 }
 
@@ -298,7 +298,7 @@ impl Registry {
             association.peer_port(),
         );
         let mut is_listed = true;
-        for remote in association.paths().remotes() {
+        for remote in association.path_set().remotes() {
             let describe = |slot: u32| {
                 Some(peer_entry(
                     slots[slot as usize].association.as_deref()?,
@@ -394,9 +394,9 @@ impl Registry {
     /// Removes an association from the indexes by address and tag; `tag` is the one of its entry.
     fn unlink_association(&mut self, association: &Association, tag: Option<VerificationTag>) {
         let (id, port) = (association.id(), association.peer_port());
-        self.unindex(association.paths().remotes(), port, id.slot);
+        self.unindex(association.path_set().remotes(), port, id.slot);
         if let Some(shard) = &self.shard {
-            let remotes: Vec<IpAddr> = association.paths().remotes().collect();
+            let remotes: Vec<IpAddr> = association.path_set().remotes().collect();
             shard.update((port, id.slot), &remotes, &[]);
         }
         if let Some(tag) = tag {
@@ -440,7 +440,7 @@ impl Registry {
         }
         let has_address = |id: &AssociationId| {
             let association = self.get(*id);
-            association.is_some_and(|a| a.paths().has_address(remote))
+            association.is_some_and(|a| a.path_set().has_address(remote))
         };
         let left_out = self.find_by_tag(tag, port).filter(has_address);
         left_out.or(found)
@@ -479,8 +479,8 @@ impl Registry {
         let mut tagged = self.tags.range(of_port).map(|(_, id)| *id);
         tagged.find(|id| {
             self.get(*id).is_some_and(|association| {
-                association.paths().has_address(remote)
-                    && association.paths().encapsulation(remote).flatten() == encapsulation
+                association.path_set().has_address(remote)
+                    && association.path_set().encapsulation(remote).flatten() == encapsulation
                     && has_tag(association)
             })
         })

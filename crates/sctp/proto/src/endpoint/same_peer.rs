@@ -58,12 +58,12 @@ impl Endpoint {
         let port = set_up.peer_port();
         let peer = |address: &IpAddr| PeerAddress {
             address: *address,
-            encapsulation: set_up.paths().like(*address, route).encapsulation,
+            encapsulation: set_up.path_set().like(*address, route).encapsulation,
         };
         let shows = |peer: PeerAddress, other: &Association| {
-            let remotes = || other.paths().remotes();
+            let remotes = || other.path_set().remotes();
             let has_several = remotes().any(|a| a != peer.address);
-            other.paths().has_address(source)
+            other.path_set().has_address(source)
                 || !in_scope(source, peer.address)
                 || has_several && remotes().all(|a| listed.contains(&a))
         };
@@ -105,7 +105,7 @@ impl Endpoint {
         let Some(association) = self.registry.get(id) else {
             return;
         };
-        let Some(path) = association.paths().iter().find(|p| p.id() == path) else {
+        let Some(path) = association.path_set().iter().find(|p| p.id() == path) else {
             return;
         };
         let port = association.peer_port();
@@ -151,7 +151,7 @@ impl Endpoint {
             return;
         };
         let with_peer = self.others_with_peer(id).filter_map(|other| {
-            let common = common_addresses(association.paths().iter(), other.paths().iter());
+            let common = common_addresses(association.path_set().iter(), other.path_set().iter());
             if are_several(common) {
                 duplicate_of_crossing(association, other)
             } else {
@@ -181,7 +181,7 @@ impl Endpoint {
         tag: VerificationTag,
     ) -> impl Iterator<Item = &Association> {
         let (id, port) = (association.id(), association.peer_port());
-        let remotes = association.paths().remotes();
+        let remotes = association.path_set().remotes();
         let all = remotes.flat_map(move |remote| self.registry.at_address(remote, port));
         let others = all.filter(move |found| found.id != id);
         let others = others.filter_map(|found| self.registry.get(found.id));
@@ -193,7 +193,7 @@ impl Endpoint {
         let association = self.registry.get(id).into_iter();
         association.flat_map(move |association| {
             let port = association.peer_port();
-            let confirmed = association.paths().iter().filter(|p| p.is_confirmed());
+            let confirmed = association.path_set().iter().filter(|p| p.is_confirmed());
             confirmed.flat_map(move |path: &Path| {
                 let peer = PeerAddress {
                     address: path.remote(),
@@ -271,7 +271,7 @@ fn duplicate_of_crossing<'a>(
     } else {
         (other, one)
     };
-    let all = |a: &'a Association| a.paths().iter();
+    let all = |a: &'a Association| a.path_set().iter();
     let confirmed = |a: &'a Association| all(a).filter(|p| p.is_confirmed());
     let is_common = common_addresses(confirmed(kept), confirmed(ended)).next();
     let is_proven = are_several(common_addresses(confirmed(kept), all(ended)));

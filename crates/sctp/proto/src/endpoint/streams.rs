@@ -2,10 +2,9 @@
 
 use carrick_wire::StreamId;
 
-use super::{AssociationMut, Endpoint};
+use super::AssociationMut;
 use crate::config::StreamScheduler;
 use crate::error::OperationError;
-use crate::ids::AssociationId;
 
 impl AssociationMut<'_> {
     /// Sets the stream scheduler: `SCTP_STREAM_SCHEDULER` of RFC 8260, section 4.3.2. It replaces
@@ -26,19 +25,5 @@ impl AssociationMut<'_> {
     /// [`OperationError::InvalidStream`].
     pub fn set_stream_value(&mut self, stream: StreamId, value: u16) -> Result<(), OperationError> {
         self.parts()?.0.set_stream_value(stream, value)
-    }
-}
-
-impl Endpoint {
-    /// Returns the stream scheduler of an association.
-    pub fn scheduler(&self, id: AssociationId) -> Option<StreamScheduler> {
-        self.registry
-            .get(id)
-            .map(|a| a.sender().queue().scheduler())
-    }
-
-    /// Returns the scheduler's value of an outbound stream; `None` if the stream does not exist.
-    pub fn stream_value(&self, id: AssociationId, stream: StreamId) -> Option<u16> {
-        self.registry.get(id)?.sender().queue().stream_value(stream)
     }
 }

@@ -106,7 +106,7 @@ fn tag_of_an_ended_association_is_not_found() {
             .unwrap();
         pair.ends[0].shutdown(now, a).unwrap();
         pair.run(now + core::time::Duration::from_secs(2));
-        assert!(pair.ends[1].association_stats(b).is_some());
+        assert!(pair.ends[1].association(b).is_some());
         assert_eq!(pair.ends[1].registry.find_by_tag(tag, 5000), None);
         pair.ends[1].receive(b).unwrap();
         assert_eq!(pair.ends[1].registry.find_by_tag(tag, 5000), None);

@@ -134,7 +134,7 @@ fn messages_are_delivered_before_shutdown() {
         assert_eq!((message.payload.len(), message.stream), (size, StreamId(1)));
     }
     assert_eq!(pair.ends[1].receive(b), None);
-    let stats = pair.ends[0].association_stats(a).unwrap();
+    let stats = pair.ends[0].association(a).unwrap().stats();
     assert_eq!(stats.counters.retransmissions, 0);
     pair.ends[0].shutdown(pair.now, a).unwrap();
     pair.run(pair.now + Duration::from_secs(5));
@@ -167,7 +167,7 @@ fn unread_messages_survive_the_association() {
             .contains(&Event::Closed(CloseReason::Shutdown))
     );
     assert_eq!(
-        pair.ends[1].association_stats(b).unwrap().state,
+        pair.ends[1].association(b).unwrap().stats().state,
         crate::StateName::Closed
     );
 
@@ -178,12 +178,12 @@ fn unread_messages_survive_the_association() {
     pair.run(pair.now + Duration::from_secs(1));
     assert!(
         pair.ends[0]
-            .association_stats(again)
-            .is_some_and(|s| s.state == crate::StateName::Established)
+            .association(again)
+            .is_some_and(|a| a.stats().state == crate::StateName::Established)
     );
 
     assert_eq!(pair.ends[1].receive(b).map(|m| m.payload.len()), Some(100));
-    assert!(pair.ends[1].association_stats(b).is_none());
+    assert!(pair.ends[1].association(b).is_none());
     assert_eq!(pair.ends[1].associations().count(), 1);
 }
 
@@ -213,14 +213,14 @@ fn buffered(pair: &Pair, end: usize) -> Option<[(usize, usize); 2]> {
     let id = endpoint.associations().next()?;
     let association = endpoint.registry.get(id)?;
     let (mut sent, mut chunks) = (0, 0);
-    for path in association.paths().iter() {
+    for path in association.path_set().iter() {
         sent += path.flight().buffered();
         chunks += path.flight().chunks() as usize;
     }
     let sent = (sent, chunks);
-    let sender = association.sender();
-    let kept = (sender.buffered_bytes(), sender.outstanding_chunks());
-    (sender.queued_messages() == 0).then_some([sent, kept])
+    let stats = association.stats();
+    let kept = (stats.send_buffer_bytes, stats.outstanding_chunks);
+    (stats.queued_messages == 0).then_some([sent, kept])
 }
 
 /// RFC 9260, section 5.2.4.

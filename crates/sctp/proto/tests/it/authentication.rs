@@ -93,7 +93,7 @@ fn chunks_required_by_the_peer_follow_auth() {
     let mut w = requiring_both(&ALL, &[ChunkType::DATA]);
     let (a, b) = w.connect();
     assert!(w.stats(0, a).extensions.authentication);
-    let of_peer: Vec<ChunkType> = w.ends[0].peer_required_chunks(a).collect();
+    let of_peer: Vec<ChunkType> = w.read(0, a).peer_required_chunks().collect();
     assert_eq!(of_peer, [ChunkType::DATA]);
     exchange(&mut w, a, b);
     w.run(secs(90));

@@ -145,7 +145,7 @@ fn a_second_path_is_verified_beside_many_claims() {
             }
         }
         let confirmed = |w: &World| {
-            let mut paths = w.ends[0].paths(id);
+            let mut paths = w.paths(0, id);
             paths.any(|path| path.remote == second && path.status.confirmed)
         };
         assert!(confirmed(&w), "{udp_port:?}");
@@ -186,7 +186,7 @@ fn an_asconf_naming_a_claimed_address_matches() {
         });
     });
     assert_eq!(answers[0].kinds(), [ChunkType::ASCONF_ACK]);
-    assert_eq!(w.ends[0].paths(id).count(), 3);
+    assert_eq!(w.paths(0, id).count(), 3);
 }
 
 /// RFC 9260, section 10, rules ICMP5 and ICMP7
@@ -251,7 +251,7 @@ fn the_owner_of_an_asconf_added_address_is_admitted() {
             r.add_ip_address(CorrelationId(1), ip(OWNER))
         });
     });
-    assert_eq!(w.ends[0].paths(camping).count(), 2);
+    assert_eq!(w.paths(0, camping).count(), 2);
     let (mut owner, id, _) = connect(&mut w, puppet_at(OWNER, None), &[]);
     assert_delivers(&mut w, &mut owner, 0, id);
     assert_delivers(&mut w, &mut attacker, 0, camping);
@@ -316,7 +316,7 @@ fn an_asconf_naming_an_unverifiable_address_matches() {
         "{:?}",
         answers[0].kinds()
     );
-    assert_eq!(w.ends[0].paths(id).count(), 3);
+    assert_eq!(w.paths(0, id).count(), 3);
     assert_delivers(&mut w, &mut mover, 0, id);
 }
 
@@ -417,8 +417,8 @@ fn icmp_and_reflected_aborts_reach_the_owner() {
     assert_eq!(w.path(0, id, 0).mtu, 1000);
     assert_eq!(w.ends[0].stats().icmp_ignored, 0);
     owner.send_with_tag(&mut w, owner.tag, |p| p.abort(true, |_| {}));
-    assert_eq!(w.ends[0].association_stats(id), None);
-    assert!(claims.iter().all(|id| w.ends[0].paths(*id).count() == 2));
+    assert!(w.ends[0].association(id).is_none());
+    assert!(claims.iter().all(|id| w.paths(0, *id).count() == 2));
 }
 
 /// A listed address that is confirmed identifies the peer.
@@ -495,6 +495,6 @@ fn an_asconf_from_a_claimed_address_is_accepted() {
             r.add_ip_address(CorrelationId(1), ip(OWNER))
         });
     });
-    let remotes: Vec<_> = w.ends[0].paths(id).map(|p| p.remote).collect();
+    let remotes: Vec<_> = w.paths(0, id).map(|p| p.remote).collect();
     assert_eq!(remotes, [known, ip(OWNER)]);
 }

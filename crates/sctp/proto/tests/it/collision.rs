@@ -159,7 +159,7 @@ fn configured_addresses_stay_confirmed_in_a_collision() {
     w.lose(1, ChunkType::INIT_ACK, 1);
     assert!(w.run_until(secs(20), |w| w.states()[0] == Some("Established")));
     let a = w.association(0);
-    assert!(w.ends[0].paths(a).all(|p| p.status.confirmed));
+    assert!(w.paths(0, a).all(|p| p.status.confirmed));
 }
 
 /// RFC 9260, section 5.2.1
@@ -722,7 +722,7 @@ fn a_restart_of_an_idle_peer_is_reported_once() {
     w.send(0, a, 5, pattern(5000));
     w.run(secs(5));
     assert_eq!(w.receive_lengths(1, b), [5000]);
-    assert!(w.ends[0].paths(a).all(|p| p.status.confirmed));
+    assert!(w.paths(0, a).all(|p| p.status.confirmed));
 }
 
 /// The peer refuses the first INIT (RFC 9260, section 5.2.2).

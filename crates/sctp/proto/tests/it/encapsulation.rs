@@ -25,8 +25,8 @@ fn associate(w: &mut World, peers: &[PeerAddress]) -> (AssociationId, Associatio
 
 /// The UDP ports of an association's paths, by address.
 fn ways(w: &World, end: usize, id: AssociationId) -> Vec<(IpAddr, Option<u16>)> {
-    let mut ways: Vec<_> = w.ends[end]
-        .paths(id)
+    let mut ways: Vec<_> = w
+        .paths(end, id)
         .map(|p| (p.remote, p.encapsulation))
         .collect();
     ways.sort_unstable();
@@ -75,7 +75,7 @@ fn each_peer_address_has_its_own_udp_port() {
     for end in 0..2 {
         let id = [a, b][end];
         assert!(
-            w.ends[end].paths(id).all(|p| p.status.confirmed),
+            w.paths(end, id).all(|p| p.status.confirmed),
             "all paths are confirmed"
         );
     }
@@ -135,7 +135,7 @@ fn one_path_uses_udp_and_another_plain_ip() {
             assert_eq!(w.receive(0, a).len(), 20);
             w.unblock(addresses(1)[path]);
             w.run(secs(900));
-            assert!(w.ends[0].paths(a).all(|p| p.status.active));
+            assert!(w.paths(0, a).all(|p| p.status.active));
             for seen in w.log.iter().filter(|s| !s.lost) {
                 let in_udp = seen.route.encapsulation.is_some();
                 let on_first = addresses(0)[0] == seen.to() || addresses(1)[0] == seen.to();

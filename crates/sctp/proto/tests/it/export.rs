@@ -334,7 +334,7 @@ fn events_messages_and_statistics_are_kept() {
     assert_eq!(messages, 1);
     let export = w.ends[1].export(w.now).expect("export");
     let mut successor = import(w.now, export.as_bytes()).expect("import");
-    assert_eq!(successor.association_stats(b), Some(before));
+    assert_eq!(successor.association(b).map(|a| a.stats()), Some(before));
     assert_eq!(successor.stats(), stats);
     let message = successor.receive(b).expect("a message");
     assert_eq!(message.payload.into_bytes(), pattern(9000));
@@ -551,7 +551,8 @@ fn controllers_of_the_user_are_continued() {
     };
     let successor = Endpoint::import(parts, w.now, export.as_bytes()).expect("import");
     let path = successor
-        .path_stats(a, carrick_proto::PathId(0))
+        .association(a)
+        .and_then(|a| a.path_stats(carrick_proto::PathId(0)))
         .expect("a path");
     assert_eq!(path.cwnd, 12_345);
     let (w, ..) = connected(fixed(12_345, false));

@@ -435,7 +435,7 @@ fn time_until_closed(mut w: World, quick: Option<u32>) -> std::time::Duration {
     }
     w.send(0, a, 0, pattern(100));
     let since = w.now;
-    assert!(w.run_until(secs(2000), |w| { w.ends[0].association_stats(a).is_none() }));
+    assert!(w.run_until(secs(2000), |w| { w.ends[0].association(a).is_none() }));
     let lost = Event::Closed(CloseReason::PeerUnreachable);
     assert_eq!(w.events(0).last(), Some(&lost));
     w.now - since
@@ -532,21 +532,19 @@ fn thresholds_are_read_and_set_at_run_time() {
     let (mut w, a, _) = with_pf(None).connected();
     let standard = thresholds(5, None, None);
     for path in [None, Some(FIRST), Some(SECOND)] {
-        assert_eq!(w.ends[0].path_thresholds(a, path), Some(standard));
+        assert_eq!(w.read(0, a).path_thresholds(path), Some(standard));
     }
     let quick = thresholds(3, Some(0), Some(1));
     let set = |w: &mut World, path, t| w.change(0, a).set_path_thresholds(path, t);
     assert_eq!(set(&mut w, Some(SECOND), quick), Ok(()));
-    assert_eq!(w.ends[0].path_thresholds(a, Some(SECOND)), Some(quick));
-    assert_eq!(w.ends[0].path_thresholds(a, Some(FIRST)), Some(standard));
+    assert_eq!(w.read(0, a).path_thresholds(Some(SECOND)), Some(quick));
+    assert_eq!(w.read(0, a).path_thresholds(Some(FIRST)), Some(standard));
     assert_eq!(set(&mut w, None, quick), Ok(()));
-    assert_eq!(w.ends[0].path_thresholds(a, Some(FIRST)), Some(quick));
-    let config: &AssociationConfig = w.ends[0]
-        .association_config(a)
-        .expect("the association exists");
+    assert_eq!(w.read(0, a).path_thresholds(Some(FIRST)), Some(quick));
+    let config: &AssociationConfig = w.read(0, a).config();
     assert_eq!(config.paths.potentially_failed_max_retrans, Some(0));
     let unknown = Some(PathId(9));
-    assert_eq!(w.ends[0].path_thresholds(a, unknown), None);
+    assert_eq!(w.read(0, a).path_thresholds(unknown), None);
     assert_eq!(
         set(&mut w, unknown, quick),
         Err(OperationError::UnknownPath)
@@ -559,7 +557,7 @@ fn thresholds_are_read_and_set_at_run_time() {
             set(&mut w, None, bad),
             Err(OperationError::InvalidThresholds)
         );
-        assert_eq!(w.ends[0].path_thresholds(a, None), Some(quick), "unchanged");
+        assert_eq!(w.read(0, a).path_thresholds(None), Some(quick), "unchanged");
     }
     w.block(addresses(1)[0]);
     talk(&mut w, a, 2);
@@ -650,7 +648,7 @@ fn reports_have_the_state_of_the_path() {
             for _ in 0..200 {
                 w.send(0, a, 0, pattern(100));
                 w.run(ms(10));
-                let paths: Vec<_> = w.ends[0].paths(a).collect();
+                let paths: Vec<_> = w.paths(0, a).collect();
                 let stats = w.stats(0, a);
                 let report = |event: &Event| EventReport::new(event, &paths, Some(&stats));
                 let events = w.events(0);
@@ -741,5 +739,5 @@ fn a_shutdown_avoids_a_pf_path() {
     w.ends[0].shutdown(now, a).unwrap();
     w.run(ms(500));
     assert_eq!(w.sent(0, ChunkType::SHUTDOWN)[0].to(), addresses(1)[1]);
-    assert!(w.ends[0].association_stats(a).is_none(), "done at once");
+    assert!(w.ends[0].association(a).is_none(), "done at once");
 }

@@ -74,7 +74,7 @@ impl Setup {
                     puppet.answer_heartbeat(&mut self.w, &packets);
                 }
             }
-            let paths: Vec<_> = self.w.ends[0].paths(self.id).collect();
+            let paths: Vec<_> = self.w.paths(0, self.id).collect();
             if paths.len() == 2 && paths.iter().all(|p| p.status.confirmed) {
                 return;
             }
@@ -156,18 +156,18 @@ impl Setup {
 
     /// Checks the invariants that hold for any peer.
     fn check(&mut self) {
-        let Some(stats) = self.w.ends[0].association_stats(self.id) else {
+        let Some(stats) = self.w.ends[0].association(self.id).map(|a| a.stats()) else {
             return;
         };
         assert!(stats.outstanding_chunks <= self.on.len());
         assert!(stats.send_buffer_bytes <= SEND_BUFFER, "{stats:?}");
-        let flight: usize = self.w.ends[0].paths(self.id).map(|p| p.flight_size).sum();
+        let flight: usize = self.w.paths(0, self.id).map(|p| p.flight_size).sum();
         let most = stats.outstanding_chunks * (FULL + 20);
         assert!(flight <= most, "{flight} in flight of {most}");
     }
 
     fn is_open(&self) -> bool {
-        self.w.ends[0].association_stats(self.id).is_some()
+        self.w.ends[0].association(self.id).is_some()
     }
 
     fn of_path(&self, path: usize) -> Vec<usize> {
@@ -197,7 +197,7 @@ impl Setup {
         let stats = self.w.stats(0, self.id);
         assert_eq!((stats.outstanding_chunks, stats.outstanding_bytes), (0, 0));
         assert_eq!((stats.send_buffer_bytes, stats.queued_messages), (0, 0));
-        for path in self.w.ends[0].paths(self.id) {
+        for path in self.w.paths(0, self.id) {
             assert_eq!(path.flight_size, 0, "{path:?}");
         }
     }
@@ -292,7 +292,7 @@ fn optimistic_acks_grow_only_by_acked_bytes() {
                 acknowledged = next;
             }
         }
-        for path in s.w.ends[0].paths(s.id) {
+        for path in s.w.paths(0, s.id) {
             let named = s.of_path(path.id.0.into()).len() * (FULL + 20);
             let limit = initial[usize::from(path.id.0)] + named;
             assert!(path.cwnd <= limit, "{path:?} {limit}");

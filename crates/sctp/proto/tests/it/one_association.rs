@@ -356,7 +356,7 @@ fn confirmed_late(w: &mut World) -> ([Puppet; 2], [AssociationId; 2]) {
     let mut from = first.clone();
     from.link = second.link;
     from.answer_heartbeat(w, heartbeat);
-    let paths = w.ends[0].paths(one);
+    let paths = w.paths(0, one);
     assert_eq!(paths.filter(|p| p.status.confirmed).count(), 2);
     ([first, second], [one, two])
 }

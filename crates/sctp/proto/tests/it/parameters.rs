@@ -20,7 +20,7 @@ fn rto_bounds_of_an_association_change() {
     w.send(0, a, 0, pattern(100));
     w.run(secs(5));
     assert!(w.path(0, a, 0).rto < secs(1));
-    let config = w.ends[0].association_config(a).unwrap();
+    let config = w.read(0, a).config();
     assert_eq!(
         (config.timers.rto_min, config.timers.rto_max),
         (ms(250), secs(2))
@@ -39,14 +39,7 @@ fn parameters_out_of_range_change_nothing() {
     };
     assert_eq!(error.field(), "sack_delay");
     assert_eq!(error.reason(), "must not exceed 500 ms");
-    assert_eq!(
-        w.ends[0]
-            .association_config(a)
-            .unwrap()
-            .transmission
-            .max_burst,
-        4
-    );
+    assert_eq!(w.read(0, a).config().transmission.max_burst, 4);
     assert_eq!(w.ends[0].change_default_parameters(&changes), Err(error));
     assert_eq!(w.ends[0].default_config().transmission.max_burst, 4);
 }
@@ -147,7 +140,7 @@ fn the_heartbeat_interval_of_one_path_changes() {
         "{gaps:?}"
     );
     assert!((18..=20).contains(&times(&w, 0).len()));
-    let interval = |w: &World, path| w.ends[0].heartbeat_interval(a, path);
+    let interval = |w: &World, path| w.read(0, a).heartbeat_interval(path);
     assert_eq!(
         [idle, changed].map(|path| interval(&w, path)),
         [Some(secs(30)), Some(secs(5))]

@@ -160,7 +160,7 @@ proptest! {
         for _ in 0..4000 {
             w.run(ms(500));
             parts.extend(w.receive(1, b));
-            let held = w.ends[1].association_stats(b).map_or(0, |s| s.receive_buffer_bytes);
+            let held = w.ends[1].association(b).map_or(0, |a| a.stats().receive_buffer_bytes);
             prop_assert!(held <= buffer + 1700, "{held} of {buffer} bytes");
             if w.ends.iter().all(|e| e.associations().count() == 0) {
                 break;

@@ -35,7 +35,7 @@ fn an_address_beyond_max_paths_identifies_the_peer() {
     let mut w = World::new();
     w.config.paths.max_paths = 1;
     let (a, b) = w.connect();
-    assert_eq!(w.ends[0].paths(a).count(), 1);
+    assert_eq!(w.paths(0, a).count(), 1);
     // The peer verifies its second path, from its second address.
     w.run(secs(60));
     assert_eq!(w.states(), [Some("Established"), Some("Established")]);

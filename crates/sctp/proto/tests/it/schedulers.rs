@@ -17,7 +17,7 @@ fn scheduled(scheduler: StreamScheduler) -> (World, AssociationId, AssociationId
     w.config.transmission.nagle = false;
     w.config.streams.outbound_streams = 100;
     let (a, b) = w.connect();
-    assert_eq!(w.ends[0].scheduler(a), Some(scheduler));
+    assert_eq!(w.read(0, a).scheduler(), scheduler);
     w.log.clear();
     (w, a, b)
 }
@@ -265,7 +265,7 @@ fn the_scheduler_changes_at_run_time() {
     }
     w.run(ms(1));
     w.change(0, a).set_scheduler(StreamScheduler::RoundRobin);
-    assert_eq!(w.ends[0].scheduler(a), Some(StreamScheduler::RoundRobin));
+    assert_eq!(w.read(0, a).scheduler(), StreamScheduler::RoundRobin);
     w.run(secs(10));
     let order = on_the_wire(&w);
     assert_eq!(
@@ -343,7 +343,7 @@ fn every_scheduler_retransmits_lost_data() {
 #[test]
 fn a_value_is_set_for_an_existing_stream() {
     let (mut w, a, _) = scheduled(StreamScheduler::Priority);
-    let value = |w: &World, stream| w.ends[0].stream_value(a, stream);
+    let value = |w: &World, stream| w.read(0, a).stream_value(stream);
     assert_eq!(value(&w, StreamId(99)), Some(0));
     assert_eq!(w.change(0, a).set_stream_value(StreamId(99), 4), Ok(()));
     assert_eq!(value(&w, StreamId(99)), Some(4));
@@ -452,8 +452,8 @@ fn the_scheduler_survives_a_restart_of_the_peer() {
     };
     let (_, id) = again.connect(&mut w);
     assert_eq!(id, a, "the same association");
-    assert_eq!(w.ends[0].scheduler(a), Some(StreamScheduler::Priority));
-    assert_eq!(w.ends[0].stream_value(a, StreamId(1)), Some(5));
+    assert_eq!(w.read(0, a).scheduler(), StreamScheduler::Priority);
+    assert_eq!(w.read(0, a).stream_value(StreamId(1)), Some(5));
     w.log.clear();
     for stream in [1, 0] {
         w.send(0, a, stream, pattern(FULL));

@@ -256,9 +256,9 @@ fn an_evicted_session_ends_its_associations_silently() {
     assert_eq!(host.sent(), []);
     for id in lost {
         assert_eq!(host.layer.session_of(id), None);
-        assert!(host.endpoint.association_stats(id).is_none());
+        assert!(host.endpoint.association(id).is_none());
     }
-    assert!(host.endpoint.association_stats(kept).is_some());
+    assert!(host.endpoint.association(kept).is_some());
     assert_eq!(host.layer.sessions().count(), 2);
     // The peer of the session that went is a stranger until it begins again.
     host.take(half, &[FINISH]);
@@ -335,7 +335,7 @@ fn an_unreachable_port_ends_a_handshake() {
     assert_eq!(unreachable, [vec![of_absent]]);
     assert_eq!(host.layer.stats().failed, 1);
     for id in [of_silent, of_answers] {
-        assert!(host.endpoint.association_stats(id).is_some());
+        assert!(host.endpoint.association(id).is_some());
     }
     assert_eq!(host.sent(), []);
 }

@@ -274,7 +274,7 @@ fn address_changes_lead_to_the_same_shard() {
         w.run(secs(5));
         exchange(&mut w, peer, association);
         let (_, shard, b) = association;
-        let remotes: Vec<_> = w.ends[shard].paths(b).map(|path| path.remote).collect();
+        let remotes: Vec<_> = w.paths(shard, b).map(|path| path.remote).collect();
         assert_eq!(remotes, [addresses(peer)[1]]);
         // The table has the new address.
         restart(&mut w, peer, 60 + peer as u8);
@@ -295,7 +295,7 @@ fn limits_are_those_of_all_shards() {
     let others: Vec<_> = (1..3).map(|peer| connect(&mut w, peer)).collect();
     let refused = w.begin_connect_from(3, &[addresses(FIRST)[0]], port(FIRST));
     w.run(secs(2));
-    assert!(w.ends[3].association_stats(refused).is_none());
+    assert!(w.ends[3].association(refused).is_none());
     for shard in FIRST..FIRST + COUNT as usize {
         let (now, config) = (w.now, w.config.clone());
         let outgoing = w.ends[shard].connect(now, &addresses(3), port(3), None, config.clone());
@@ -316,8 +316,7 @@ fn limits_are_those_of_all_shards() {
 fn the_limit_of_a_source_is_that_of_all_shards() {
     let mut w = behind_one_translator(|config| config.max_associations_per_source = Some(2));
     let attempts: Vec<_> = (0..FIRST).map(|peer| associate(&mut w, peer)).collect();
-    let is_open =
-        |(peer, a): &(usize, AssociationId)| w.ends[*peer].association_stats(*a).is_some();
+    let is_open = |(peer, a): &(usize, AssociationId)| w.ends[*peer].association(*a).is_some();
     let open = attempts.into_iter().enumerate().filter(is_open);
     assert_eq!((open.count(), all(&w).len()), (2, 2));
 }
@@ -347,7 +346,7 @@ fn icmp_reaches_the_shard_of_the_quoted_packet() {
         let init = w.log.last().unwrap().clone();
         assert!(init.has(ChunkType::INIT) && init.tag() == VerificationTag(0));
         deliver_icmp(&mut w, peer, &init.bytes);
-        assert!(w.ends[shard].association_stats(b).is_none());
+        assert!(w.ends[shard].association(b).is_none());
     }
 }
 

@@ -315,7 +315,7 @@ fn hosts_with_equal_tags_are_distinguished() {
         Some(Event::Closed(CloseReason::AbortedByPeer(_)))
     );
     assert!(aborted, "{events:?}");
-    assert_eq!(w.ends[0].association_stats(id), None);
+    assert!(w.ends[0].association(id).is_none());
     // And "port unreachable" the one that it is about.
     let (host, id) = hosts.remove(12);
     let mut quoted = vec![0; 12];
@@ -331,7 +331,7 @@ fn hosts_with_equal_tags_are_distinguished() {
     w.ends[0].handle_icmp(w.now, &input);
     let closed = Event::Closed(CloseReason::ProtocolUnreachable);
     assert_eq!(w.events(0).last(), Some(&closed));
-    assert_eq!(w.ends[0].association_stats(id), None);
+    assert!(w.ends[0].association(id).is_none());
     assert_eq!(w.ends[0].associations().count(), 18);
 }
 

@@ -145,7 +145,7 @@ fn an_abort_behind_other_chunks_needs_its_tag() {
             b.abort(reflected, |_| {});
         });
         assert_eq!(closed_by_peer(&w.events(0)), accepted);
-        let stats = w.ends[0].association_stats(id);
+        let stats = w.ends[0].association(id).map(|a| a.stats());
         assert_eq!(stats.is_none(), accepted);
     }
 }

@@ -374,6 +374,6 @@ fn matching_from_an_unknown_address_needs_a_checksum() {
         w.inject(0, &elsewhere.route(), bytes);
         let refused = w.ends[0].stats().bad_checksum - before;
         assert_eq!(refused, u64::from(!checked));
-        assert_eq!(w.ends[0].association_stats(id).is_some(), !checked);
+        assert_eq!(w.ends[0].association(id).is_some(), !checked);
     }
 }

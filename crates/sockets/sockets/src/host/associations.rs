@@ -24,19 +24,24 @@ pub(crate) struct AssociationRef<'a> {
 }
 
 impl<'a> AssociationRef<'a> {
+    /// Returns the association in the core; `None` after its end there.
+    pub(crate) fn in_core(&self) -> Option<&'a carrick_proto::Association> {
+        self.core.association(self.core_id)
+    }
+
     /// Returns the state and counters; `None` after the end in the core.
     pub(crate) fn stats(&self) -> Option<AssociationStats> {
-        self.core.association_stats(self.core_id)
+        self.in_core().map(|a| a.stats())
     }
 
     /// Returns the parameters; `None` after the end in the core.
     pub(crate) fn config(&self) -> Option<&'a AssociationConfig> {
-        self.core.association_config(self.core_id)
+        self.in_core().map(|a| &**a.config())
     }
 
     /// Returns the paths to the peer.
     pub(crate) fn paths(&self) -> impl Iterator<Item = PathStats> + use<'a> {
-        self.core.paths(self.core_id)
+        self.in_core().into_iter().flat_map(|a| a.paths())
     }
 
     /// Returns the path to an address of the peer.
@@ -46,8 +51,8 @@ impl<'a> AssociationRef<'a> {
 
     /// Returns the path to which new data goes.
     pub(crate) fn current_path(&self) -> Option<PathStats> {
-        let current = self.stats()?.current?;
-        self.core.path_stats(self.core_id, current)
+        let core = self.in_core()?;
+        core.path_stats(core.stats().current?)
     }
 }
 
@@ -171,7 +176,11 @@ pub(crate) fn insert_association(
     let of_socket = (socket_id, &socket.options, socket.owner);
     let mut association = Association::new((port, core), of_socket, peer, host.now);
     association.set_source(endpoint);
-    let peers = endpoint.paths(core).map(|path| path.remote).collect();
+    let paths = endpoint
+        .association(core)
+        .into_iter()
+        .flat_map(|a| a.paths());
+    let peers = paths.map(|path| path.remote).collect();
     let id = host.associations.insert(association, peers);
     host.ports.add_association(port);
     socket.associations.insert(id);

@@ -72,12 +72,9 @@ fn on_incoming(
 ) -> Option<AssocId> {
     let now = host.now;
     let endpoint = host.ports.get(port)?.core();
-    let number = endpoint.peer_port(core)?;
-    let primary = endpoint.association_stats(core).and_then(|s| s.current);
-    let ip = endpoint
-        .paths(core)
-        .find(|path| Some(path.id) == primary)?
-        .remote;
+    let association = endpoint.association(core)?;
+    let number = association.peer_port();
+    let ip = association.path_stats(association.stats().current?)?.remote;
     let (source, _) = endpoint.source(core)?;
     let Some(socket_id) = admit(host, port, (ip, number), source) else {
         if let Some(endpoint) = host.ports.core_mut(port) {
@@ -205,7 +202,8 @@ pub(crate) fn fill(host: &mut Sockets, socket_id: SocketId) {
         }
         let message = association_mut(host, id).and_then(|a| {
             let message = a.core.receive(a.core_id)?;
-            Some((message, a.core.cumulative_tsn(a.core_id)))
+            let cumulative = a.core.association(a.core_id).map(|a| a.cumulative_tsn());
+            Some((message, cumulative))
         });
         if let Some((message, cumulative)) = message {
             queue_message(host, socket_id, id, message, cumulative);
@@ -503,7 +501,7 @@ fn notify_address(host: &mut Sockets, id: AssocId, event: &AddressEvent) {
 
 pub(crate) fn notify_path(host: &mut Sockets, id: AssocId, path: PathId, state: i32) {
     let association = host.lookup().get(id);
-    if let Some(path) = association.and_then(|a| a.core.path_stats(a.core_id, path)) {
+    if let Some(path) = association.and_then(|a| a.in_core()?.path_stats(path)) {
         notify_peer_address(host, id, path.remote, state);
     }
 }

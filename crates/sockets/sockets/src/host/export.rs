@@ -185,7 +185,8 @@ fn is_valid_association(sockets: &Sockets, association: &Association) -> bool {
     };
     let socket = association.socket().map(|socket| sockets.table.get(socket));
     let has_port = |socket: Option<&Socket>| socket.is_some_and(|s| s.port == Some(port_id));
-    socket.is_none_or(has_port) && (port.core().peer_port(core).is_some() || !association.is_open())
+    socket.is_none_or(has_port)
+        && (port.core().association(core).is_some() || !association.is_open())
 }
 
 /// Connects sockets, associations and ports, and counts the buffers of the associations.

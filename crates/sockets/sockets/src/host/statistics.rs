@@ -157,15 +157,15 @@ impl Sockets {
             let core = port.core();
             statistics.counters += HostCounters::of(core);
             for id in core.associations() {
-                let stats = core.association_stats(id);
-                let Some(state) = stats.map(|stats| stats.state) else {
+                let Some(association) = core.association(id) else {
                     continue;
                 };
+                let state = association.stats().state;
                 if state == StateName::Closed {
                     continue;
                 }
                 *statistics.associations.entry(state).or_default() += 1;
-                for path in core.paths(id) {
+                for path in association.paths() {
                     statistics.paths.count(path.status);
                 }
             }

@@ -132,7 +132,9 @@ impl SctpProgram {
         }
         let found = self.sessions.iter().position(|session| {
             session.state.id.is_none()
-                && endpoint.paths(id).any(|p| session.peer.contains(&p.remote))
+                && endpoint
+                    .association(id)
+                    .is_some_and(|a| a.paths().any(|p| session.peer.contains(&p.remote)))
         })?;
         self.sessions[found].state.id = Some(id);
         Some(found)
@@ -144,8 +146,9 @@ impl SctpProgram {
             return;
         };
         let session = &mut self.sessions[number];
-        let paths: Vec<_> = endpoint
-            .paths(id)
+        let association = endpoint.association(id).into_iter();
+        let paths: Vec<_> = association
+            .flat_map(|a| a.paths())
             .map(|p| (p.id, p.remote, p.status.confirmed))
             .collect();
         let complete = paths.len() >= session.peer.len() && paths.iter().all(|(.., ok)| *ok);
@@ -160,7 +163,8 @@ impl SctpProgram {
             self.failure.get_or_insert(format!("set primary: {error}"));
         }
         let primary = endpoint
-            .association_stats(id)
+            .association(id)
+            .map(|a| a.stats())
             .and_then(|stats| stats.current);
         session.state.primary = primary;
         session.state.ready = true;

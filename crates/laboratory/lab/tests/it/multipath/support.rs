@@ -238,7 +238,8 @@ impl World {
             .node::<SctpHost<MessageSource>>(self.source)
             .endpoint();
         let association = endpoint.associations().next().expect("it survives");
-        endpoint.path_stats(association, id).expect("a path")
+        let association = endpoint.association(association).expect("it survives");
+        association.path_stats(id).expect("a path")
     }
 
     fn outcome(&self, before: usize, seconds: u64) -> TransferOutcome {
@@ -247,10 +248,11 @@ impl World {
             .node::<SctpHost<MessageSource>>(self.source)
             .endpoint();
         let id = endpoint.associations().next().expect("it survives");
+        let association = endpoint.association(id).expect("it exists");
         TransferOutcome {
             mbits: (self.sink().bytes - before) as f64 * 8.0 / seconds as f64 / 1e6,
-            stats: endpoint.association_stats(id).expect("it exists"),
-            paths: endpoint.paths(id).collect(),
+            stats: association.stats(),
+            paths: association.paths().collect(),
         }
     }
 }

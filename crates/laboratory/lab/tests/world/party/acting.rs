@@ -44,11 +44,12 @@ impl Party {
                 return;
             }
             self.operation += 1;
-            let paths = endpoint.paths(current.id).count().max(1);
             let id = current.id;
-            let nth = usize::from(path) % paths;
+            let paths = endpoint.association(id).into_iter().flat_map(|a| a.paths());
+            let paths: Vec<PathId> = paths.map(|path| path.id).collect();
+            let nth = usize::from(path) % paths.len().max(1);
             // Numbers of removed paths are skipped.
-            let path = endpoint.paths(id).nth(nth).map_or(PathId(0), |p| p.id);
+            let path = paths.get(nth).copied().unwrap_or(PathId(0));
             let result = match operation {
                 Operation::AddKey(_)
                 | Operation::ActivateKey(_)
@@ -160,7 +161,7 @@ impl Party {
             }
             self.reconfiguration += 1;
             let id = current.id;
-            let Some(stats) = endpoint.association_stats(id) else {
+            let Some(stats) = endpoint.association(id).map(|a| a.stats()) else {
                 return;
             };
             let Some(mut association) = endpoint.association_mut(now, id) else {

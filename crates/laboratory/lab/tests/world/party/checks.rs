@@ -14,7 +14,7 @@ impl Party {
         let config = &self.setting.config;
         let largest = self.script.messages.iter().flatten().map(|m| m.size).max();
         for id in endpoint.associations() {
-            let Some(stats) = endpoint.association_stats(id) else {
+            let Some(stats) = endpoint.association(id).map(|a| a.stats()) else {
                 continue;
             };
             let learned = stats.counters.encapsulation_changes;
@@ -66,7 +66,7 @@ impl Party {
         };
         let mut sessions = sessions.borrow_mut();
         for id in endpoint.associations() {
-            let stats = endpoint.association_stats(id);
+            let stats = endpoint.association(id).map(|a| a.stats());
             let up = stats.is_some_and(|stats| stats.state == StateName::Established);
             if up && sessions.session_of(id).is_none() {
                 self.fail(format!("{now:?}: {id:?} is not over a session"));
@@ -94,7 +94,9 @@ impl Party {
         met(&mut seen.nr_sacks, counters.nr_sacks_received > 0);
         met(&mut seen.unchecked, extensions.zero_checksum);
         met(&mut seen.probed, counters.tail_loss_probes > 0);
-        let primary = stats.current.and_then(|path| endpoint.path_stats(id, path));
+        let primary = stats
+            .current
+            .and_then(|path| endpoint.association(id)?.path_stats(path));
         let found =
             primary.and_then(|path| path.mtu_discovery) == Some(PathMtuState::SearchComplete);
         met(&mut seen.searched, found);
@@ -107,7 +109,7 @@ impl Party {
             .data_route
             .concurrent()
         {
-            let paths = endpoint.paths(id);
+            let paths = endpoint.association(id).into_iter().flat_map(|a| a.paths());
             let loaded = paths.filter(|path| path.flight_size > 0);
             met(&mut seen.concurrent, loaded.count() > 1);
         }

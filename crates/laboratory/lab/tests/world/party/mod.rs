@@ -168,7 +168,7 @@ impl Party {
     /// Returns whether the association is established, and no side has started to end it.
     pub(crate) fn is_up(&self, endpoint: &Endpoint) -> bool {
         let current = self.current.filter(|c| c.established && !c.closed);
-        let stats = current.and_then(|c| endpoint.association_stats(c.id));
+        let stats = current.and_then(|c| endpoint.association(c.id).map(|a| a.stats()));
         stats.is_some_and(|stats| stats.state == StateName::Established)
     }
 
@@ -293,7 +293,10 @@ impl Application for Party {
                     self.fail("a restart without a cause".into());
                 }
                 self.begin_next_life();
-                let streams = endpoint.association_stats(id).map(|s| s.outbound_streams);
+                let streams = endpoint
+                    .association(id)
+                    .map(|a| a.stats())
+                    .map(|s| s.outbound_streams);
                 if let (Some(current), Some(streams)) = (&mut self.current, streams) {
                     (current.start, current.streams) = (now, streams);
                     current.established = true;

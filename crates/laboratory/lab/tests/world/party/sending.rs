@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use carrick_proto::{
-    Endpoint, PeerAddress, Ppid, Reliability, SendError, SendOptions, StreamId, Time,
+    Endpoint, PathId, PeerAddress, Ppid, Reliability, SendError, SendOptions, StreamId, Time,
 };
 
 use super::{Current, Party, Setting};
@@ -108,11 +108,15 @@ impl Party {
             self.ledger.borrow_mut().open(side, record)
         });
         // The set-up may have reduced the number since.
-        let known = endpoint.association_stats(current.id);
+        let known = endpoint.association(current.id).map(|a| a.stats());
         let streams = known.map_or(current.streams, |stats| stats.outbound_streams);
         let stream = planned.stream % streams.max(1);
         self.ledger.borrow_mut().messages[side][number].stream = stream;
-        let paths = endpoint.paths(current.id).count();
+        let paths = endpoint
+            .association(current.id)
+            .into_iter()
+            .flat_map(|a| a.paths());
+        let paths: Vec<PathId> = paths.map(|path| path.id).collect();
         let options = SendOptions {
             stream: StreamId(stream),
             ppid: Ppid(content::ppid(side, number)),
@@ -123,12 +127,7 @@ impl Party {
             reliability: planned.reliability,
             path: planned
                 .path
-                .and_then(|path| {
-                    endpoint
-                        .paths(current.id)
-                        .nth(usize::from(path) % paths.max(1))
-                })
-                .map(|path| path.id),
+                .and_then(|path| paths.get(usize::from(path) % paths.len().max(1)).copied()),
             context: number as u64,
         };
         let data = content::bytes(seed, side, number, planned.size);

@@ -74,8 +74,9 @@ fn replayed_and_foreign_records_are_dropped() {
         let counters = |w: &World| {
             w.nodes[SERVER]
                 .core
-                .association_stats(ids.1)
+                .association(ids.1)
                 .unwrap()
+                .stats()
                 .counters
         };
         let before = counters(&world);
@@ -298,7 +299,7 @@ proptest! {
             world.inject(from, to, bytes);
         }
         for (node, id) in [(CLIENT, ids.0), (SERVER, ids.1)] {
-            let stats = world.nodes[node].core.association_stats(id);
+            let stats = world.nodes[node].core.association(id).map(|a| a.stats());
             prop_assert_eq!(stats.map(|s| s.state), Some(StateName::Established));
             prop_assert!(world.nodes[node].layer.sessions().count() == 1);
         }

@@ -1,6 +1,6 @@
 //! Rules that every packet of every scenario obeys.
 
-use carrick_proto::Endpoint;
+use carrick_proto::{Association, Endpoint};
 use carrick_wire::{CauseCode, ChunkType};
 
 use super::SentPacket;
@@ -94,19 +94,20 @@ fn may_omit_checksum(seen: &SentPacket, sender: &Endpoint) -> bool {
         ChunkType::COOKIE_ECHO,
         ChunkType::ASCONF,
     ];
-    let mut stats = sender
-        .associations()
-        .filter_map(|id| sender.association_stats(id));
+    let mut stats = associations(sender).map(|a| a.stats());
     // The last packet of an association leaves after its association was removed.
     let agreed = sender.associations().count() == 0 || stats.any(|s| s.extensions.zero_checksum);
     seen.packet().checksum_is_zero() && agreed && !seen.kinds().iter().any(|k| always.contains(k))
 }
 
+fn associations(end: &Endpoint) -> impl Iterator<Item = &Association> {
+    end.associations().filter_map(|id| end.association(id))
+}
+
 /// MTU of the packet's path.
 fn mtu(seen: &SentPacket, sender: &Endpoint) -> Option<usize> {
-    let mtu = sender
-        .associations()
-        .flat_map(|id| sender.paths(id).collect::<Vec<_>>())
+    let mtu = associations(sender)
+        .flat_map(|a| a.paths())
         .find(|p| p.remote == seen.route.remote)?
         .mtu;
     Some(mtu)
@@ -118,25 +119,19 @@ const SEALED: ChunkType = ChunkType(65);
 /// Checks that only the chunks of RFC 9260, section 5.4, go to unverified addresses.
 fn to_unverified(seen: &SentPacket, sender: &Endpoint, kinds: &[ChunkType]) {
     let peer_port = seen.packet().header().destination_port;
-    let of_this_peer = |id| {
-        sender.paths(id).any(|p| {
+    let of_this_peer = |a: &Association| {
+        a.paths().any(|p| {
             p.remote == seen.route.remote && !p.status.confirmed && p.local == seen.route.local
         })
     };
     // With several associations at the address, the packet may belong to the one that confirmed it.
-    let confirmed = sender.associations().any(|id| {
-        sender.peer_port(id) == Some(peer_port)
-            && sender
-                .paths(id)
+    let confirmed = associations(sender).any(|a| {
+        a.peer_port() == peer_port
+            && a.paths()
                 .any(|p| p.remote == seen.route.remote && p.status.confirmed)
     });
-    let unconfirmed = sender
-        .associations()
-        .filter(|id| {
-            sender
-                .association_stats(*id)
-                .is_some_and(|s| s.state != carrick_proto::StateName::Closed)
-        })
+    let unconfirmed = associations(sender)
+        .filter(|a| a.stats().state != carrick_proto::StateName::Closed)
         .any(of_this_peer);
     // An INIT ACK belongs to no association; sealed chunks cannot be inspected.
     let exempt = [ChunkType::INIT_ACK, SEALED].contains(&kinds[0]);

@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AssociationConfig, AssociationId, AssociationMut, AssociationStats, Ecn, Endpoint,
+    Association, AssociationConfig, AssociationId, AssociationMut, AssociationStats, Ecn, Endpoint,
     EndpointConfig, Event, MatchingAddress, Message, PathId, PathStats, Route, SendOptions, Shard,
     SourceSelection, Time,
 };
@@ -584,8 +584,12 @@ impl World {
         [0, 1].map(|end| {
             let end = self.ends.get(end)?;
             let id = end.associations().next()?;
-            Some(state_name(&end.association_stats(id)?))
+            Some(state_name(&end.association(id)?.stats()))
         })
+    }
+
+    pub fn read(&self, end: usize, id: AssociationId) -> &Association {
+        self.ends[end].association(id).expect("association")
     }
 
     /// An association, to be changed now.
@@ -595,11 +599,17 @@ impl World {
     }
 
     pub fn stats(&self, end: usize, id: AssociationId) -> AssociationStats {
-        self.ends[end].association_stats(id).expect("association")
+        self.read(end, id).stats()
+    }
+
+    /// The paths of an association; none if it is unknown.
+    pub fn paths(&self, end: usize, id: AssociationId) -> impl Iterator<Item = PathStats> {
+        let association = self.ends[end].association(id).into_iter();
+        association.flat_map(|association| association.paths())
     }
 
     pub fn path(&self, end: usize, id: AssociationId, path: u8) -> PathStats {
-        self.ends[end].path_stats(id, PathId(path)).expect("path")
+        self.read(end, id).path_stats(PathId(path)).expect("path")
     }
 
     pub fn send(&mut self, end: usize, id: AssociationId, stream: u16, data: impl Into<Bytes>) {

@@ -35,7 +35,7 @@ fn data_moves_at_once(policies: &Policies) {
         address: addresses(0)[0],
     };
     assert!(address_events(&mut w, 1).contains(&gone));
-    assert_eq!(w.ends[1].path_stats(b, PathId(0)), None);
+    assert_eq!(w.read(1, b).path_stats(PathId(0)), None);
     exchange(&mut w, a, b);
 }
 
@@ -452,12 +452,12 @@ fn path_ids_are_not_reused_soon() {
         let new = IpAddr::from([10, 3, 0, 10 + n]);
         w.ends[0].local_address_added(new);
         w.run(ms(100));
-        let path = w.ends[1].paths(b).last().expect("a path");
+        let path = w.paths(1, b).last().expect("a path");
         assert_eq!(path.remote, new);
         assert!(seen.insert(path.id), "{:?} again", path.id);
         w.ends[0].local_address_removed(w.now, new);
         w.run(ms(100));
-        assert_eq!(w.ends[1].paths(b).count(), 1);
+        assert_eq!(w.paths(1, b).count(), 1);
     }
     for n in 0..200_u8 {
         let new = IpAddr::from([10, 3, 0, 10 + n]);

@@ -110,7 +110,7 @@ fn moves_when_confirmed(policies: Policies, lost: &[(usize, ChunkType)]) {
     }
     w.ends[0].local_address_added(new);
     w.change(0, a).set_peer_primary(new).expect("ask");
-    let known = |w: &World| w.ends[1].paths(b).find(|p| p.remote == new);
+    let known = |w: &World| w.paths(1, b).find(|p| p.remote == new);
     assert!(w.run_until(secs(20), |w| known(w).is_some()));
     assert_fresh(&known(&w).expect("a path"));
     assert!(w.run_until(secs(20), |w| known(w).is_some_and(|p| p.status.confirmed)));

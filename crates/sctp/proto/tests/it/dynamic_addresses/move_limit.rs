@@ -138,7 +138,7 @@ fn a_handover_above_the_move_limit_is_omitted() {
         // The preference is taken all the same, and a timeout brings the data there.
         let (mut w, puppet, id) = (all.w, all.puppet, all.id);
         let primary = w.stats(0, id).current.expect("a primary");
-        assert_eq!(w.ends[0].path_stats(id, primary).unwrap().remote, next);
+        assert_eq!(w.read(0, id).path_stats(primary).unwrap().remote, next);
         w.run(secs(2));
         let later = puppet.receive(&mut w);
         let to_next = later.iter().filter(|s| s.to() == next).cloned();

@@ -8,7 +8,7 @@ use crate::dynamic_addresses::support::*;
 
 /// Source and destination addresses of the paths.
 fn pairs(w: &World, end: usize, id: AssociationId) -> Vec<(std::net::IpAddr, std::net::IpAddr)> {
-    let paths = w.ends[end].paths(id);
+    let paths = w.paths(end, id);
     let mut pairs: Vec<_> = paths
         .map(|p| (p.local.expect("a source"), p.remote))
         .collect();
@@ -126,7 +126,7 @@ fn the_only_address_of_a_family_returns() {
     let (a, _) = w.connect();
     let v6 = in_v6(addresses(0)[1]);
     let to_v6 = |w: &World| {
-        let mut paths = w.ends[0].paths(a);
+        let mut paths = w.paths(0, a);
         paths.find(|p| p.remote.is_ipv6()).expect("a path").local
     };
     assert_eq!(to_v6(&w), Some(v6));

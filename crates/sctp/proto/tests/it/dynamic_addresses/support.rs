@@ -47,7 +47,7 @@ pub(crate) fn double() -> (World, AssociationId, AssociationId) {
 }
 
 pub(crate) fn remotes(w: &World, end: usize, id: AssociationId) -> Vec<IpAddr> {
-    w.ends[end].paths(id).map(|p| p.remote).collect()
+    w.paths(end, id).map(|p| p.remote).collect()
 }
 
 pub(crate) fn address_events(w: &mut World, end: usize) -> Vec<AddressEvent> {

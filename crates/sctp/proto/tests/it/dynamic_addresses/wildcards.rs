@@ -96,7 +96,7 @@ fn each_further_address_adds_itself_by_wildcard() {
             w.run(secs(5));
         }
         assert_eq!(remotes(&w, 1, b), outside());
-        assert!(w.ends[1].paths(b).all(|p| p.status.confirmed));
+        assert!(w.paths(1, b).all(|p| p.status.confirmed));
         assert_eq!(asconf_sources(&w), [addresses(0)[1]]);
         assert_eq!(remotes(&w, 0, a).len(), 2, "the other side lists its own");
         // Either way is enough.

@@ -40,10 +40,7 @@ fn advertised(w: &World, end: usize) -> Vec<IpAddr> {
 }
 
 fn remotes(w: &World, end: usize) -> Vec<IpAddr> {
-    w.ends[end]
-        .paths(w.association(end))
-        .map(|p| p.remote)
-        .collect()
+    w.paths(end, w.association(end)).map(|p| p.remote).collect()
 }
 
 /// RFC 6951, section 5.7
@@ -169,6 +166,6 @@ fn loopback_makes_no_pair_with_another_host() {
     });
     w.config.paths.monitor_pairs = true;
     w.connect();
-    let mut sources = w.ends[0].paths(w.association(0)).map(|p| p.local);
+    let mut sources = w.paths(0, w.association(0)).map(|p| p.local);
     assert!(sources.all(|source| source == Some(addresses(0)[0])));
 }

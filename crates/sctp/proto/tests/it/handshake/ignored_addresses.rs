@@ -24,7 +24,7 @@ fn ignoring(ignore: bool) -> World {
 }
 
 fn remotes(w: &World, id: AssociationId) -> Vec<IpAddr> {
-    w.ends[0].paths(id).map(|p| p.remote).collect()
+    w.paths(0, id).map(|p| p.remote).collect()
 }
 
 /// RFC 8261, section 6.1

@@ -88,8 +88,8 @@ fn another_source_of_an_init_ack_is_unconfirmed() {
     assert_eq!(answers[0].kinds(), [ChunkType::COOKIE_ECHO]);
     assert_eq!(answers[0].to(), ip("10.0.0.99"));
     peer.send(&mut w, |p| p.cookie_ack());
-    let confirmed: Vec<_> = w.ends[0]
-        .paths(id)
+    let confirmed: Vec<_> = w
+        .paths(0, id)
         .map(|p| (p.remote, p.status.confirmed))
         .collect();
     assert_eq!(

@@ -49,14 +49,14 @@ fn a_listed_address_identifies_the_association() {
         };
         from_asked.send(&mut w, |p| p.cookie_ack());
         let id = w.association(0);
-        let mut remotes: Vec<IpAddr> = w.ends[0].paths(id).map(|p| p.remote).collect();
+        let mut remotes: Vec<IpAddr> = w.paths(0, id).map(|p| p.remote).collect();
         remotes.sort_unstable();
         let mut all: Vec<IpAddr> = listed.iter().map(|a| ip(a)).collect();
         all.push(ip(OTHER));
         all.sort_unstable();
         all.dedup();
         assert_eq!(remotes, all);
-        let known = w.ends[0].paths(id).find(|p| p.remote == ip(OTHER));
+        let known = w.paths(0, id).find(|p| p.remote == ip(OTHER));
         assert!(!known.expect("a path").status.confirmed, "section 5.4");
         // Data from either address.
         assert!(!peer.data(&mut w, 0, 0, b"from the source").is_empty());

@@ -106,7 +106,7 @@ fn addresses_of_both_families_are_exchanged() {
     assert_eq!(w.sent(0, ChunkType::INIT)[0].listed().len(), 3);
     assert_eq!(w.sent(1, ChunkType::INIT_ACK)[0].listed().len(), 3);
     for (end, id) in [(0, a), (1, b)] {
-        let paths: Vec<_> = w.ends[end].paths(id).collect();
+        let paths: Vec<_> = w.paths(end, id).collect();
         assert_eq!(paths.len(), 3);
         assert!(paths.iter().all(|p| p.status.confirmed && p.status.active));
     }
@@ -179,7 +179,7 @@ fn unusable_addresses_are_ignored_silently() {
     peer.record_init(&answers[0]);
     peer.send(&mut w, |p| p.cookie_echo(&Puppet::cookie(&answers[0])));
     let id = w.association(0);
-    let remotes: Vec<_> = w.ends[0].paths(id).map(|p| p.remote).collect();
+    let remotes: Vec<_> = w.paths(0, id).map(|p| p.remote).collect();
     assert_eq!(remotes, [ip("10.0.0.99"), ip("10.1.0.99")]);
 }
 
@@ -188,5 +188,5 @@ fn unusable_addresses_are_ignored_silently() {
 fn without_parameters_the_source_is_the_only_address() {
     let mut w = World::new();
     let (_, id) = Puppet::new().connect(&mut w);
-    assert_eq!(w.ends[0].paths(id).count(), 1);
+    assert_eq!(w.paths(0, id).count(), 1);
 }

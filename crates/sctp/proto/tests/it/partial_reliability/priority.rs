@@ -184,8 +184,8 @@ fn abandoned_messages_are_counted() {
     w.send_with(0, id, options, message(0, 100));
     w.run(ms(200));
     let of = |stream| {
-        w.ends[0]
-            .stream_stats(id, StreamId(stream))
+        w.read(0, id)
+            .stream_stats(StreamId(stream))
             .map(|s| s.abandoned)
     };
     let twice = Abandoned {

@@ -124,12 +124,12 @@ fn every_pair_of_addresses_can_be_monitored() {
     w.config.paths.monitor_pairs = true;
     let (a, b) = w.connect();
     w.run(secs(30));
-    let pairs: Vec<_> = w.ends[0]
-        .paths(a)
+    let pairs: Vec<_> = w
+        .paths(0, a)
         .map(|p| (p.local.unwrap(), p.remote))
         .collect();
     assert_eq!(pairs.len(), 4);
-    assert!(w.ends[0].paths(a).all(|p| p.status.confirmed));
+    assert!(w.paths(0, a).all(|p| p.status.confirmed));
     w.events(0);
     // One pair breaks, not its addresses.
     let broken = pairs[0];
@@ -143,6 +143,6 @@ fn every_pair_of_addresses_can_be_monitored() {
     }
     assert_eq!(w.receive(1, b).len(), 20);
     assert!(w.events(0).contains(&Event::PathFailed(PathId(0))));
-    let active: Vec<_> = w.ends[0].paths(a).map(|p| p.status.active).collect();
+    let active: Vec<_> = w.paths(0, a).map(|p| p.status.active).collect();
     assert_eq!(active, [false, true, true, true]);
 }

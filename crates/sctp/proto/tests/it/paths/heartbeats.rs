@@ -202,5 +202,5 @@ fn heartbeats_count_for_the_association() {
         events.last(),
         Some(&Event::Closed(CloseReason::PeerUnreachable))
     );
-    assert!(w.ends[0].association_stats(a).is_none());
+    assert!(w.ends[0].association(a).is_none());
 }

@@ -168,7 +168,7 @@ fn addresses_above_max_paths_are_ignored() {
     let mut w = World::with(1, |_, c| c.association.paths.max_paths = 3);
     let more: Vec<IpAddr> = (0..50).map(|i| ip(&format!("10.0.1.{i}"))).collect();
     let (_, id) = many_homed(&mut w, &more);
-    assert_eq!(w.ends[0].paths(id).count(), 3);
+    assert_eq!(w.paths(0, id).count(), 3);
 }
 
 /// RFC 9260, section 3.3.5

@@ -31,7 +31,7 @@ impl SourceSelection for Routes {
 }
 
 fn sources(w: &World, end: usize, id: AssociationId) -> Vec<IpAddr> {
-    w.ends[end].paths(id).filter_map(|p| p.local).collect()
+    w.paths(end, id).filter_map(|p| p.local).collect()
 }
 
 fn changes(w: &mut World) -> Vec<Event> {

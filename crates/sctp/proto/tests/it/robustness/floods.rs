@@ -140,5 +140,5 @@ fn addresses_in_an_init_are_limited() {
     let cookie = Puppet::cookie(&answers[0]);
     p.send(&mut w, |b| b.cookie_echo(&cookie));
     let id = w.association(0);
-    assert!(w.ends[0].paths(id).count() <= w.config.paths.max_paths);
+    assert!(w.paths(0, id).count() <= w.config.paths.max_paths);
 }

@@ -96,11 +96,11 @@ impl<M: Machine> Program<M> {
 impl<M: Machine> Application for Program<M> {
     fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId, event: Event) {
         let streams = |endpoint: &Endpoint| {
-            let stats = endpoint.association_stats(id);
+            let stats = endpoint.association(id).map(|a| a.stats());
             stats.map_or(0, |stats| stats.outbound_streams)
         };
         let path_status = |endpoint: &Endpoint, path, active| {
-            let address = endpoint.path_stats(id, path)?.remote;
+            let address = endpoint.association(id)?.path_stats(path)?.remote;
             Some(SctpNotification::PathStatus { address, active })
         };
         let notification = match event {

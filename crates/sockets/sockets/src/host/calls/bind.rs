@@ -173,7 +173,8 @@ impl Sockets {
         for (_, port) in self.ports.iter() {
             used.extend(port.scope().single());
             for id in port.core().associations() {
-                let paths = port.core().paths(id);
+                let association = port.core().association(id).into_iter();
+                let paths = association.flat_map(|a| a.paths());
                 used.extend(paths.flat_map(|path| path.local.into_iter().chain([path.remote])));
             }
         }

@@ -266,7 +266,8 @@ fn send_to(
 
 /// Returns whether the peer requires DATA chunks to be authenticated (RFC 4895, section 3.2).
 fn authenticates_data(association: AssociationRef<'_>) -> bool {
-    let mut required = association.core.peer_required_chunks(association.core_id);
+    let core = association.in_core().into_iter();
+    let mut required = core.flat_map(|a| a.peer_required_chunks());
     required.any(|kind| [ChunkType::DATA, ChunkType::I_DATA].contains(&kind))
 }
 

@@ -43,7 +43,7 @@ impl Sockets {
         let mut aborted = Vec::with_capacity(ids.len());
         for id in ids {
             aborted.extend(with_association(self, id, |a| {
-                let stats = a.core.association_stats(a.core_id);
+                let stats = a.core.association(a.core_id).map(|a| a.stats());
                 // It does not fail: the association has not ended.
                 let _ = a.core.abort(now, a.core_id, b"");
                 AbortedAssociation {

@@ -247,12 +247,12 @@ fn local_auth_chunks(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Er
 fn peer_auth_chunks(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
     let header = AuthChunks::read(buffer)?;
     let association = view.association(header.assoc_id)?;
-    let stats = association.stats().ok_or(Errno::EINVAL)?;
-    if !stats.extensions.authentication {
+    let core = association.in_core().ok_or(Errno::EINVAL)?;
+    if !core.stats().extensions.authentication {
         return Err(Errno::EACCES);
     }
-    let chunks = association.core.peer_required_chunks(association.core_id);
-    chunk_list(header, &chunks.collect::<Vec<_>>(), buffer)
+    let chunks: Vec<ChunkType> = core.peer_required_chunks().collect();
+    chunk_list(header, &chunks, buffer)
 }
 
 fn key_error(error: KeyError) -> Errno {

@@ -118,8 +118,8 @@ fn set_associnfo(host: &mut Sockets, id: SocketId, info: AssocParams) -> Result<
         // As Linux: not more than all paths have together, if there are several.
         let association = view.associations.get(*association).ok_or(Errno::EINVAL)?;
         let limits = association.paths().map(|path| {
-            let (core, id) = (association.core, association.core_id);
-            let thresholds = core.path_thresholds(id, Some(path.id));
+            let core = association.in_core();
+            let thresholds = core.and_then(|a| a.path_thresholds(Some(path.id)));
             thresholds.map_or(0, |t| t.path_max_retrans)
         });
         let (paths, sum) = limits.fold((0, 0_u32), |(n, sum), limit| {

@@ -194,12 +194,13 @@ fn set_path_params(
     only: Option<PathId>,
     params: &PaddrParams,
 ) -> Result<(), Errno> {
-    let (core_id, dscp) = (a.core_id, params.dscp());
+    let dscp = params.dscp();
     if let (Some(path), Some(interval)) = (only, params.interval()) {
         change(a, |core| core.set_heartbeat_interval(path, interval))?;
     }
     if params.path_max_rxt > 0 {
-        let thresholds = a.core.path_thresholds(core_id, only);
+        let core = a.core.association(a.core_id);
+        let thresholds = core.and_then(|a| a.path_thresholds(only));
         let thresholds = PathThresholds {
             path_max_retrans: params.path_max_rxt.into(),
             ..thresholds.ok_or(Errno::EINVAL)?
@@ -257,11 +258,10 @@ fn peer_addr_params(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Err
     let options = &view.socket.options;
     let of_path = association.zip(path);
     let heartbeat = of_path.and_then(|(a, path)| a.own.heartbeats.get(&path.id).copied());
-    let interval = of_path.and_then(|(a, path)| a.core.heartbeat_interval(a.core_id, path.id));
+    let interval = of_path.and_then(|(a, path)| a.in_core()?.heartbeat_interval(path.id));
     let dscp = of_path.and_then(|(a, path)| a.own.path_dscps.get(&path.id).copied());
     let dscp = dscp.or(association.map_or(options.dscp, |a| a.own.dscp));
-    let thresholds =
-        association.and_then(|a| a.core.path_thresholds(a.core_id, path.map(|p| p.id)));
+    let thresholds = association.and_then(|a| a.in_core()?.path_thresholds(path.map(|p| p.id)));
     let max_retrans = thresholds.map_or(config.paths.path_max_retrans, |t| t.path_max_retrans);
     let discovers_mtu = association.map_or(options.discovers_mtu, |a| a.own.discovers_mtu);
     let smallest = || association?.paths().map(|path| path.mtu).min();
@@ -317,7 +317,8 @@ fn set_thresholds(
     };
     let path = path.map(|path| path.id);
     perform(host, &scope, |a| {
-        let old = a.core.path_thresholds(a.core_id, path);
+        let old = a.core.association(a.core_id);
+        let old = old.and_then(|a| a.path_thresholds(path));
         let new = changed(old.ok_or(Errno::EINVAL)?);
         change(a, |core| core.set_path_thresholds(path, new))
     })?;
@@ -334,7 +335,7 @@ fn thresholds(view: &OptionView<'_>, asked: &mut PaddrThldsV2, is_v2: bool) -> R
     let found = view.path_source(asked.assoc_id, asked.address);
     let (association, path) = found.map_err(|error| unknown_path(error, asked.address))?;
     let of_association =
-        association.and_then(|a| a.core.path_thresholds(a.core_id, path.map(|path| path.id)));
+        association.and_then(|a| a.in_core()?.path_thresholds(path.map(|path| path.id)));
     let thresholds = of_association.unwrap_or_else(|| thresholds_of(&view.socket.options.config));
     let limit = |retransmissions: Option<u32>| retransmissions.map_or(u16::MAX, narrow);
     asked.path_max_rxt = narrow(thresholds.path_max_retrans);
@@ -484,8 +485,11 @@ fn probe_interval(view: &OptionView<'_>, asked: &mut ProbeInterval) -> Result<()
 
 /// Returns the path that an option names, or all paths of an association.
 fn selected_paths(association: &AssociationMut<'_>, only: Option<PathId>) -> Vec<PathId> {
-    let all = association.core.paths(association.core_id);
-    let all = all.map(|path: PathStats| path.id);
+    let core = association
+        .core
+        .association(association.core_id)
+        .into_iter();
+    let all = core.flat_map(|a| a.paths()).map(|path: PathStats| path.id);
     all.filter(|path| only.is_none_or(|only| only == *path))
         .collect()
 }

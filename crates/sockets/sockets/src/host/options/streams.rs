@@ -49,7 +49,7 @@ fn set_scheduler(host: &mut Sockets, id: SocketId, given: AssocValue) -> Result<
 
 fn scheduler(view: &OptionView<'_>, value: &mut AssocValue) -> Result<(), Errno> {
     let association = view.source(value.assoc_id)?;
-    let of_association = association.and_then(|a| a.core.scheduler(a.core_id));
+    let of_association = association.and_then(|a| a.in_core()).map(|a| a.scheduler());
     let of_socket = view.socket.options.config.streams.scheduler;
     let number = match of_association.unwrap_or(of_socket) {
         StreamScheduler::Priority => SCTP_SS_PRIO,
@@ -82,12 +82,12 @@ fn set_scheduler_value(host: &mut Sockets, id: SocketId, given: StreamValue) -> 
 
 fn scheduler_value(view: &OptionView<'_>, value: &mut StreamValue) -> Result<(), Errno> {
     let association = view.association(value.assoc_id)?;
-    let (core, core_id) = (association.core, association.core_id);
-    let current = core.stream_value(core_id, StreamId(value.stream_id));
+    let core = association.in_core().ok_or(Errno::EINVAL)?;
+    let current = core.stream_value(StreamId(value.stream_id));
     let current = current.ok_or(Errno::EINVAL)?;
     let has_values = !matches!(
-        core.scheduler(core_id),
-        Some(StreamScheduler::FirstCome | StreamScheduler::RoundRobin)
+        core.scheduler(),
+        StreamScheduler::FirstCome | StreamScheduler::RoundRobin
     );
     // As on Linux: a scheduler without values of streams reports 0.
     value.value = if has_values { current } else { 0 };
@@ -195,8 +195,8 @@ fn add_streams(host: &mut Sockets, id: SocketId, request: AddStreams) -> Result<
 fn pr_status(view: &OptionView<'_>, status: &mut PrStatus, of_stream: bool) -> Result<(), Errno> {
     let association = view.association(status.assoc_id)?;
     let abandoned = if of_stream {
-        let (core, core_id) = (association.core, association.core_id);
-        let stats = core.stream_stats(core_id, StreamId(status.sid));
+        let core = association.in_core();
+        let stats = core.and_then(|a| a.stream_stats(StreamId(status.sid)));
         stats.ok_or(Errno::EINVAL)?.abandoned
     } else {
         association.stats().ok_or(Errno::EINVAL)?.abandoned
