@@ -356,36 +356,31 @@ impl From<carrick_proto::SendError> for SendError {
     }
 }
 
-/// Refusals of the protocol that a handle converts, with one for an association that has ended.
-pub(crate) trait ProtocolRefusal {
-    /// Converts; `None` if the protocol does not know the association.
-    fn into_error(self) -> Option<OperationError>;
-}
-
-impl ProtocolRefusal for carrick_proto::OperationError {
-    fn into_error(self) -> Option<OperationError> {
-        Some(match self {
-            Self::UnknownAssociation => return None,
-            Self::UnknownPath => OperationError::UnknownPath,
-            Self::UnknownAddress => OperationError::UnknownAddress,
-            Self::InvalidPort => OperationError::InvalidPort,
-            Self::InvalidStream => OperationError::InvalidStream,
-            Self::WrongState => OperationError::WrongState,
-            Self::InvalidThresholds => OperationError::InvalidThresholds,
-            Self::InvalidConfig(error) => OperationError::Config(error.into()),
-        })
+impl From<carrick_proto::OperationError> for OperationError {
+    fn from(error: carrick_proto::OperationError) -> Self {
+        use carrick_proto::OperationError as Core;
+        match error {
+            Core::UnknownPath => Self::UnknownPath,
+            Core::UnknownAddress => Self::UnknownAddress,
+            Core::InvalidPort => Self::InvalidPort,
+            Core::InvalidStream => Self::InvalidStream,
+            // The handle reports an association that has ended before the operation.
+            Core::WrongState | Core::UnknownAssociation => Self::WrongState,
+            Core::InvalidThresholds => Self::InvalidThresholds,
+            Core::InvalidConfig(error) => Self::Config(error.into()),
+        }
     }
 }
 
-impl ProtocolRefusal for ReconfigError {
-    fn into_error(self) -> Option<OperationError> {
-        (self != Self::UnknownAssociation).then_some(OperationError::Reconfig(self))
+impl From<ReconfigError> for OperationError {
+    fn from(error: ReconfigError) -> Self {
+        Self::Reconfig(error)
     }
 }
 
-impl ProtocolRefusal for KeyError {
-    fn into_error(self) -> Option<OperationError> {
-        (self != Self::UnknownAssociation).then_some(OperationError::Key(self))
+impl From<KeyError> for OperationError {
+    fn from(error: KeyError) -> Self {
+        Self::Key(error)
     }
 }
 
@@ -431,7 +426,7 @@ mod tests {
             Box::new(ended()),
             Box::new(TryRecvError::from(ended())),
             Box::new(OperationError::from(config())),
-            Box::new(OperationError::Reconfig(ReconfigError::UnknownAssociation)),
+            Box::new(OperationError::Reconfig(ReconfigError::TooSoon)),
             Box::new(CloseReason::PeerUnreachable),
         ];
         for error in errors {

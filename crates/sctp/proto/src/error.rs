@@ -144,8 +144,6 @@ impl core::error::Error for OperationError {}
 /// Error of a request to reset streams or the association, or to add streams (RFC 6525).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReconfigError {
-    /// The association is unknown or already closed.
-    UnknownAssociation,
     /// The association is not established, or shutting down.
     WrongState,
     /// Re-configuration is not negotiated: this side or the peer did not offer it.
@@ -177,7 +175,6 @@ pub enum ReconfigError {
 impl fmt::Display for ReconfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownAssociation => f.write_str("the association is closed: connect again"),
             Self::WrongState => {
                 f.write_str("the association is not established, or it is shutting down")
             }

@@ -7,7 +7,8 @@
 //!
 //! 1. Call an input: [`Endpoint::handle_datagram`], [`Endpoint::handle_timeout`],
 //!    [`Endpoint::handle_icmp`], or an operation such as [`Endpoint::connect`], [`Endpoint::send`],
-//!    [`Endpoint::receive`], [`Endpoint::shutdown`]. Every input that depends on time takes `now`.
+//!    [`Endpoint::receive`], [`Endpoint::shutdown`]. [`Endpoint::association_mut`] returns an association to change
+//!    its paths, streams, keys and parameters. Every input that depends on time takes `now`.
 //! 2. Then drain the outputs: [`Endpoint::poll_transmit`] until it returns `None` ([`JoinedTransmits`] helps to
 //!    send packets together), [`Endpoint::poll_event`] until it returns `None`, and read
 //!    [`Endpoint::poll_timeout`] for the time of the next call of [`Endpoint::handle_timeout`].

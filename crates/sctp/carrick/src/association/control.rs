@@ -11,7 +11,7 @@ use carrick_proto::{
 };
 
 use super::EndpointLink;
-use crate::error::{ConfigError, OperationError, ProtocolRefusal};
+use crate::error::{ConfigError, OperationError};
 
 /// Reads the state of an association and changes it: parameters, paths, streams and keys. Clones are handles of the
 /// same association, and keep it as those do that send and receive.
@@ -273,11 +273,10 @@ impl AssociationControl {
     }
 
     /// Performs an operation that the protocol may refuse.
-    pub(super) async fn change<E: ProtocolRefusal + Send + 'static>(
+    pub(super) async fn change<E: Into<OperationError> + Send + 'static>(
         &self,
         operation: impl FnOnce(&mut AssociationMut<'_>) -> Result<(), E> + Send + 'static,
     ) -> Result<(), OperationError> {
-        let done = self.link.with(operation).await?;
-        done.map_err(|refusal| refusal.into_error().unwrap_or_else(|| self.link.unknown()))
+        self.link.with(operation).await?.map_err(Into::into)
     }
 }

@@ -48,7 +48,6 @@ impl Association {
     /// Returns an error if the user may not request a re-configuration now.
     pub(crate) fn may_reconfigure(&self) -> Result<(), ReconfigError> {
         match self.state {
-            AssociationState::Closed => Err(ReconfigError::UnknownAssociation),
             AssociationState::Established if !self.extensions.reconfiguration => {
                 Err(ReconfigError::NotInForce)
             }

@@ -17,8 +17,6 @@ pub(super) const MAX_KEYS: usize = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The association is unknown or closed.
-    UnknownAssociation,
     /// Authentication is not offered, or not supported by the peer.
     NotInForce,
     /// There is no key with this identifier.
@@ -34,7 +32,6 @@ pub enum KeyError {
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::UnknownAssociation => "the association is closed: connect again",
             Self::NotInForce => "authentication is off: offer it, and use a peer that has it",
             Self::UnknownKey => "no such key: add it first",
             Self::Active => "the key is in use for sending: activate another one first",

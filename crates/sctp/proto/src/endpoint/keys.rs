@@ -42,7 +42,7 @@ impl AssociationMut<'_> {
     }
 
     fn key_holder(&mut self) -> Result<&mut Association, KeyError> {
-        let parts = self.parts().map_err(|_| KeyError::UnknownAssociation);
+        let parts = self.parts().map_err(|_| KeyError::NotInForce);
         parts.map(|(association, _)| association)
     }
 }

@@ -52,8 +52,7 @@ impl AssociationMut<'_> {
 
     /// Returns the association, if its streams can be reset or added.
     fn reconfigurable(&mut self) -> Result<(&mut Association, Context<'_>), ReconfigError> {
-        let parts = self.parts();
-        let parts = parts.map_err(|_| ReconfigError::UnknownAssociation)?;
+        let parts = self.parts().map_err(|_| ReconfigError::WrongState)?;
         parts.0.may_reconfigure()?;
         Ok(parts)
     }

@@ -217,7 +217,7 @@ fn pr_status(view: &OptionView<'_>, status: &mut PrStatus, of_stream: bool) -> R
 fn reconfig_error(error: ReconfigError) -> Errno {
     match error {
         ReconfigError::NotInForce => Errno::ENOPROTOOPT,
-        ReconfigError::WrongState | ReconfigError::UnknownAssociation => Errno::ENOTCONN,
+        ReconfigError::WrongState => Errno::ENOTCONN,
         ReconfigError::InProgress => Errno::EINPROGRESS,
         ReconfigError::TooSoon => Errno::EAGAIN,
         ReconfigError::InvalidStream { .. }
