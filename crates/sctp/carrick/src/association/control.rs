@@ -69,7 +69,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended.
     pub async fn stats(&self) -> Result<AssociationStats, OperationError> {
-        self.link.read(|association| association.stats()).await
+        self.link.read(|a| a.stats()).await
     }
 
     /// Returns the counters of an outbound stream; all zero for a stream that does not exist.
@@ -81,9 +81,7 @@ impl AssociationControl {
         stream: impl Into<StreamId>,
     ) -> Result<StreamStats, OperationError> {
         let stream = stream.into();
-        let read = self
-            .link
-            .read(move |association| association.stream_stats(stream));
+        let read = self.link.read(move |a| a.stream_stats(stream));
         Ok(read.await?.unwrap_or_default())
     }
 
@@ -92,9 +90,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended.
     pub async fn paths(&self) -> Result<Vec<PathStats>, OperationError> {
-        self.link
-            .read(|association| association.paths().collect())
-            .await
+        self.link.read(|a| a.paths().collect()).await
     }
 
     /// Sets the primary path, which carries new data while it is active (`SCTP_PRIMARY_ADDR`).
@@ -102,8 +98,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended, or there is no such path.
     pub async fn set_primary(&self, path: PathId) -> Result<(), OperationError> {
-        self.change(move |association| association.set_primary(path))
-            .await
+        self.change(move |a| a.set_primary(path)).await
     }
 
     /// Requests that the peer use this local address as its primary (RFC 5061 section 5.4).
@@ -113,8 +108,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended or has no dynamic addresses, or the endpoint has no such address.
     pub async fn set_peer_primary(&self, address: IpAddr) -> Result<(), OperationError> {
-        self.change(move |association| association.set_peer_primary(address))
-            .await
+        self.change(move |a| a.set_peer_primary(address)).await
     }
 
     /// Sets the UDP port to which packets to a path's peer address go, `None` for plain IP
@@ -138,8 +132,7 @@ impl AssociationControl {
         if port.is_none() && !transport.has_plain_ip() {
             return Err(OperationError::NotPlainIp);
         }
-        self.change(move |association| association.set_encapsulation(path, port))
-            .await
+        self.change(move |a| a.set_encapsulation(path, port)).await
     }
 
     /// Turns heartbeats on an idle path on or off.
@@ -147,8 +140,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended, or there is no such path.
     pub async fn set_heartbeat(&self, path: PathId, enabled: bool) -> Result<(), OperationError> {
-        self.change(move |association| association.set_heartbeat(path, enabled))
-            .await
+        self.change(move |a| a.set_heartbeat(path, enabled)).await
     }
 
     /// Sets the heartbeat interval of a path (`SCTP_PEER_ADDR_PARAMS`, RFC 6458 section 8.1.12). Its next
@@ -161,7 +153,7 @@ impl AssociationControl {
         path: PathId,
         interval: Duration,
     ) -> Result<(), OperationError> {
-        self.change(move |association| association.set_heartbeat_interval(path, interval))
+        self.change(move |a| a.set_heartbeat_interval(path, interval))
             .await
     }
 
@@ -170,9 +162,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended, or there is no such path.
     pub async fn heartbeat_interval(&self, path: PathId) -> Result<Duration, OperationError> {
-        let read = self
-            .link
-            .read(move |association| association.heartbeat_interval(path));
+        let read = self.link.read(move |a| a.heartbeat_interval(path));
         read.await?.ok_or(OperationError::UnknownPath)
     }
 
@@ -182,8 +172,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended, there is no such path, or the number is above 63.
     pub async fn set_dscp(&self, path: PathId, dscp: u8) -> Result<(), OperationError> {
-        self.change(move |association| association.set_dscp(path, dscp))
-            .await
+        self.change(move |a| a.set_dscp(path, dscp)).await
     }
 
     /// Sends a heartbeat on a path now.
@@ -191,8 +180,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended or is shutting down, or there is no such path.
     pub async fn request_heartbeat(&self, path: PathId) -> Result<(), OperationError> {
-        self.change(move |association| association.request_heartbeat(path))
-            .await
+        self.change(move |a| a.request_heartbeat(path)).await
     }
 
     /// Sets Path.Max.Retrans of a path.
@@ -204,7 +192,7 @@ impl AssociationControl {
         path: PathId,
         threshold: u32,
     ) -> Result<(), OperationError> {
-        self.change(move |association| association.set_failure_threshold(path, threshold))
+        self.change(move |a| a.set_failure_threshold(path, threshold))
             .await
     }
 
@@ -219,7 +207,7 @@ impl AssociationControl {
         path: Option<PathId>,
         thresholds: PathThresholds,
     ) -> Result<(), OperationError> {
-        self.change(move |association| association.set_path_thresholds(path, thresholds))
+        self.change(move |a| a.set_path_thresholds(path, thresholds))
             .await
     }
 
@@ -231,9 +219,7 @@ impl AssociationControl {
         &self,
         path: Option<PathId>,
     ) -> Result<PathThresholds, OperationError> {
-        let read = self
-            .link
-            .read(move |association| association.path_thresholds(path));
+        let read = self.link.read(move |a| a.path_thresholds(path));
         read.await?.ok_or(OperationError::UnknownPath)
     }
 
@@ -244,7 +230,7 @@ impl AssociationControl {
     /// The association has ended.
     pub async fn set_expose_potentially_failed(&self, expose: bool) -> Result<(), OperationError> {
         self.link
-            .with(move |association| association.set_expose_potentially_failed(expose))
+            .with(move |a| a.set_expose_potentially_failed(expose))
             .await
     }
 
@@ -254,8 +240,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended, or a parameter would be out of its range; then none is changed.
     pub async fn change_parameters(&self, changes: ParameterChanges) -> Result<(), OperationError> {
-        self.change(move |association| association.change_parameters(&changes))
-            .await
+        self.change(move |a| a.change_parameters(&changes)).await
     }
 
     /// Sets the MTU of a path in bytes, IP header included, 576 to 65535 (`SCTP_PEER_ADDR_PARAMS`).
@@ -268,8 +253,7 @@ impl AssociationControl {
         if !(576..=65535).contains(&mtu) {
             return Err(ConfigError::new("path_mtu", "must be 576 to 65535").into());
         }
-        self.change(move |association| association.set_path_mtu(path, mtu))
-            .await
+        self.change(move |a| a.set_path_mtu(path, mtu)).await
     }
 
     /// Performs an operation that the protocol may refuse.

@@ -12,8 +12,7 @@ impl AssociationControl {
     /// # Errors
     /// Authentication is not in force, there are too many keys, or the association has ended.
     pub async fn add_key(&self, key: SharedKey) -> Result<(), OperationError> {
-        self.change(move |association| association.add_key(key))
-            .await
+        self.change(move |a| a.add_key(key)).await
     }
 
     /// Authenticates packets with this key from now on. The peer has to have the key by then: it
@@ -22,8 +21,7 @@ impl AssociationControl {
     /// # Errors
     /// The key is not there or was deactivated, or the association has ended.
     pub async fn activate_key(&self, key: SharedKeyId) -> Result<(), OperationError> {
-        self.change(move |association| association.activate_key(key))
-            .await
+        self.change(move |a| a.activate_key(key)).await
     }
 
     /// Stops using a key for sending; packets of the peer with it are still accepted.
@@ -32,8 +30,7 @@ impl AssociationControl {
     /// # Errors
     /// The key is not there or is the active one, or the association has ended.
     pub async fn deactivate_key(&self, key: SharedKeyId) -> Result<(), OperationError> {
-        self.change(move |association| association.deactivate_key(key))
-            .await
+        self.change(move |a| a.deactivate_key(key)).await
     }
 
     /// Deletes a key. Packets with it are discarded from now on.
@@ -41,7 +38,6 @@ impl AssociationControl {
     /// # Errors
     /// The key is not there or is the active one, or the association has ended.
     pub async fn delete_key(&self, key: SharedKeyId) -> Result<(), OperationError> {
-        self.change(move |association| association.delete_key(key))
-            .await
+        self.change(move |a| a.delete_key(key)).await
     }
 }

@@ -22,7 +22,7 @@ impl AssociationControl {
         streams: impl Into<Vec<StreamId>>,
     ) -> Result<(), OperationError> {
         let streams = streams.into();
-        self.change(move |association| association.reset_streams(direction, &streams))
+        self.change(move |a| a.reset_streams(direction, &streams))
             .await
     }
 
@@ -32,8 +32,7 @@ impl AssociationControl {
     /// # Errors
     /// As [`Self::reset_streams`], and within 30 seconds of the last time.
     pub async fn reset_association(&self) -> Result<(), OperationError> {
-        self.change(|association| association.reset_association())
-            .await
+        self.change(|a| a.reset_association()).await
     }
 
     /// Requests more streams, for this side (`outgoing`) and for the peer (`incoming`) to send on.
@@ -42,7 +41,7 @@ impl AssociationControl {
     /// # Errors
     /// As [`Self::reset_streams`], and where there would be too many.
     pub async fn add_streams(&self, outgoing: u16, incoming: u16) -> Result<(), OperationError> {
-        self.change(move |association| association.add_streams(outgoing, incoming))
+        self.change(move |a| a.add_streams(outgoing, incoming))
             .await
     }
 }

@@ -13,9 +13,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended.
     pub async fn set_scheduler(&self, scheduler: StreamScheduler) -> Result<(), OperationError> {
-        self.link
-            .with(move |association| association.set_scheduler(scheduler))
-            .await
+        self.link.with(move |a| a.set_scheduler(scheduler)).await
     }
 
     /// Sets the priority or weight of an outbound stream, depending on the
@@ -30,7 +28,7 @@ impl AssociationControl {
         value: u16,
     ) -> Result<(), OperationError> {
         let stream = stream.into();
-        self.change(move |association| association.set_stream_value(stream, value))
+        self.change(move |a| a.set_stream_value(stream, value))
             .await
     }
 
@@ -39,7 +37,7 @@ impl AssociationControl {
     /// # Errors
     /// The association has ended.
     pub async fn scheduler(&self) -> Result<StreamScheduler, OperationError> {
-        self.link.read(|association| association.scheduler()).await
+        self.link.read(|a| a.scheduler()).await
     }
 
     /// Returns the priority or weight of an outbound stream (RFC 8260 section 4.3.3).
@@ -48,9 +46,7 @@ impl AssociationControl {
     /// The association has ended, or has no such stream.
     pub async fn stream_value(&self, stream: impl Into<StreamId>) -> Result<u16, OperationError> {
         let stream = stream.into();
-        let read = self
-            .link
-            .read(move |association| association.stream_value(stream));
+        let read = self.link.read(move |a| a.stream_value(stream));
         read.await?.ok_or(OperationError::InvalidStream)
     }
 }
