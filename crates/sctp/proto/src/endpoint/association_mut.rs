@@ -1,4 +1,4 @@
-//! Operations of the user on one association, each of which ends with an update of the endpoint.
+//! Operations of the user on one association, which end with one update of the endpoint.
 
 use super::Endpoint;
 use crate::association::{Association, Context};
@@ -8,8 +8,8 @@ use crate::time::Time;
 
 /// Association to be changed: its paths, streams, keys and parameters. [`Endpoint::association_mut`] returns it.
 ///
-/// The changes are complete when it is dropped: their events are queued then, and [`Endpoint::poll_transmit`]
-/// returns their packets.
+/// When it is dropped, the endpoint is updated once for all changes: their events are queued,
+/// [`Endpoint::poll_transmit`] returns their packets, and [`Endpoint::poll_timeout`] regards their timers.
 #[derive(Debug)]
 pub struct AssociationMut<'a> {
     endpoint: &'a mut Endpoint,

@@ -12,7 +12,7 @@
 //! - `icmp`: ICMP messages (section 10)
 //!
 //! Operations of the user:
-//! - `association_mut`: operations on one association, each of which ends with an update
+//! - `association_mut`: handle for operations on one association
 //! - `connect`: ASSOCIATE (section 11.1.2)
 //! - `addresses`: changes of the host's addresses (RFC 5061)
 //! - `keys`: endpoint-pair shared keys (RFC 4895)

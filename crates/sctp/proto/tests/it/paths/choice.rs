@@ -25,6 +25,25 @@ fn the_user_chooses_the_primary_path() {
     );
 }
 
+/// RFC 9260, sections 11.1.6 and 11.1.10
+#[test]
+fn one_handle_makes_several_changes() {
+    let mut w = World::new();
+    let (a, _) = w.connect();
+    w.events(0);
+    w.log.clear();
+    let mut association = w.change(0, a);
+    association.set_primary(PathId(1)).unwrap();
+    association.request_heartbeat(PathId(0)).unwrap();
+    association.request_heartbeat(PathId(1)).unwrap();
+    drop(association);
+    assert_eq!(w.events(0), [Event::PrimaryChanged(PathId(1))]);
+    w.pump();
+    let sent = w.sent(0, ChunkType::HEARTBEAT);
+    let to: Vec<_> = sent.iter().map(|p| p.to()).collect();
+    assert_eq!(to, addresses(1)[..2]);
+}
+
 /// RFC 9260, section 6.4
 #[test]
 fn a_message_takes_its_requested_path_while_active() {
