@@ -105,8 +105,9 @@ pub use config::{Config, PortObservers, ReservedPorts};
 pub use errno::Errno;
 pub use host::{
     AbortedAssociation, AssociationAddresses, AssociationReport, AssociationSettings, Closed,
-    EventCounters, HostCounters, HostStatistics, OutgoingMessage, OverviewKey, OverviewRow,
-    OverviewSubject, PathCounts, Received, Reports, Sockets, SocketsExport, Status, Usage,
+    EventCounters, HostCounters, HostStatistics, ListenerState, OutgoingMessage, OverviewKey,
+    OverviewRow, OverviewSubject, PathCounts, Received, Reports, Sockets, SocketsExport, Status,
+    Usage,
 };
 pub use ids::{AssocId, SocketId};
 pub use settings::Timeout;

@@ -5,6 +5,7 @@ mod calls;
 mod defaults;
 mod events;
 mod export;
+mod listeners;
 mod memory;
 mod options;
 mod overview;
@@ -40,6 +41,7 @@ pub use calls::receive::Received;
 pub use calls::send::OutgoingMessage;
 pub use calls::stop::AbortedAssociation;
 pub use export::SocketsExport;
+pub use listeners::ListenerState;
 pub use overview::{
     AssociationAddresses, AssociationSettings, OverviewKey, OverviewRow, OverviewSubject,
 };

@@ -10,6 +10,7 @@ mod errors;
 mod handover;
 mod layouts;
 mod linux_answers;
+mod listeners;
 mod notifications;
 mod one_to_many;
 mod options;

@@ -202,7 +202,24 @@ pub(crate) fn bind_if_unbound(host: &mut Sockets, id: SocketId) -> Result<PortId
 fn bind_first(host: &mut Sockets, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
     let socket = host.table.open(id)?;
     let scope = scope_of(host, socket, address)?;
-    let number = address.port();
+    bind_scope(host, id, address.port(), scope)
+}
+
+/// Binds an unbound socket to a port at the addresses of a scope.
+///
+/// # Errors
+/// As for [`Sockets::bind`].
+pub(crate) fn bind_scope(
+    host: &mut Sockets,
+    id: SocketId,
+    number: u16,
+    scope: Scope,
+) -> Result<(), Errno> {
+    let socket = host.table.open(id)?;
+    let mut single = scope.single().iter();
+    if !single.all(|ip| may_use(host, *ip)) {
+        return Err(Errno::EADDRNOTAVAIL);
+    }
     if number != 0 && !may_bind(host, socket, number) {
         return Err(Errno::EACCES);
     }
@@ -247,10 +264,15 @@ fn scope_of(host: &Sockets, socket: &Socket, address: SocketAddr) -> Result<Scop
         let has_v4 = ip.is_ipv4() || !socket.options.v6_only;
         return Ok(Scope::any(has_v4, ip.is_ipv6()));
     }
-    if is_link_local(ip) || !has_address(host, ip) {
+    if !may_use(host, ip) {
         return Err(Errno::EADDRNOTAVAIL);
     }
     Ok(Scope::Only(vec![ip]))
+}
+
+/// Returns whether a socket may be bound to an address.
+fn may_use(host: &Sockets, ip: IpAddr) -> bool {
+    !is_link_local(ip) && has_address(host, ip)
 }
 
 /// Returns whether the host has an address: with a loopback interface all of 127.0.0.0/8 (RFC 1122, section
