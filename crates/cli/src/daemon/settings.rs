@@ -148,6 +148,8 @@ pub(super) struct LimitSettings {
     receive_memory_per_user: Option<NonZeroUsize>,
     /// Bytes in send buffers of one user.
     send_memory_per_user: Option<NonZeroUsize>,
+    /// Listening sockets of all users that the service manager holds.
+    stored_listeners: Option<usize>,
     /// Lowest SCTP port that users other than root may bind.
     first_unprivileged_port: Option<u16>,
 }
@@ -269,6 +271,7 @@ impl LimitSettings {
         ] {
             *limit = given.map(NonZeroUsize::get).or(*limit);
         }
+        config.stored_listeners = self.stored_listeners.unwrap_or(config.stored_listeners);
         config.first_unprivileged_port = self
             .first_unprivileged_port
             .unwrap_or(config.first_unprivileged_port);
@@ -457,7 +460,7 @@ mod tests {
     fn limits_are_applied() {
         let file = "[limits]\nclients = 1\ndescriptors = 2\nassociations = 3\nreceive-memory = 4\n\
             first-unprivileged-port = 5\nassociations-per-user = 6\nassociations-per-source = 7\n\
-            receive-memory-per-user = 8\nsend-memory-per-user = 9\nbacklog-per-source = 10\n[[ports]]\nuser = \"9\"\nports = \"10, 11-12\"\n";
+            receive-memory-per-user = 8\nsend-memory-per-user = 9\nbacklog-per-source = 10\nstored-listeners = 0\n[[ports]]\nuser = \"9\"\nports = \"10, 11-12\"\n";
         let settings = Settings::parse("f", file).unwrap();
         let mut config = Config::new(carrick::Transport::Raw);
         settings.limits.apply(&mut config);
@@ -468,6 +471,7 @@ mod tests {
         assert_eq!(config.max_associations_per_user, Some(6));
         assert_eq!(config.max_associations_per_source, Some(7));
         assert_eq!(config.backlog_per_source, Some(10));
+        assert_eq!(config.stored_listeners, 0);
         assert_eq!(config.receive_memory_per_user, Some(8));
         assert_eq!(config.send_memory_per_user, 9);
         let reserved = [10..=10, 11..=12].map(|ports| ReservedPorts { owner: 9, ports });
@@ -489,13 +493,14 @@ mod tests {
             .map(|line| line.trim_start_matches('#'))
             .collect();
         let all = Settings::parse("f", &uncommented.join("\n")).unwrap();
-        assert_eq!(uncommented.len(), 50, "{uncommented:#?}");
+        assert_eq!(uncommented.len(), 51, "{uncommented:#?}");
         let mut config = Config::new(carrick::Transport::Raw);
         all.limits.apply(&mut config);
         config.association = SocketsConfig::for_programs(all.defaults.base());
         all.defaults.apply(&mut config.association);
         let default = Config::new(carrick::Transport::Raw);
         assert_eq!(config.limits, default.limits);
+        assert_eq!(config.stored_listeners, default.stored_listeners);
         assert_eq!(config.max_associations, default.max_associations);
         assert_eq!(config.receive_memory, default.receive_memory);
         assert_eq!(config.send_memory_per_user, default.send_memory_per_user);

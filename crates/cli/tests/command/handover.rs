@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -21,8 +22,11 @@ const MANAGER: &str = concat!(
 /// Associations of the test.
 const ASSOCIATIONS: &str = "20";
 
+/// Far longer than the manager needs to hold a listening socket.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Returns whether Python runs.
-fn has_python() -> bool {
+pub(crate) fn has_python() -> bool {
     let version = Command::new("python3").arg("--version").output();
     let found = version.is_ok_and(|output| output.status.success());
     if !found {
@@ -183,26 +187,31 @@ fn a_signal_starts_a_successor() {
 }
 
 /// Daemon below a service manager, and the input of the manager, a line of which restarts the daemon.
-struct Managed {
-    served: Served,
-    restarts: ChildStdin,
-    folder: PathBuf,
+pub(crate) struct Managed {
+    pub(crate) served: Served,
+    commands: ChildStdin,
+    pub(crate) folder: PathBuf,
 }
 
 impl Managed {
     fn start(name: &str) -> Self {
+        Self::start_with(name, "")
+    }
+
+    /// Starts the daemon with further lines of its configuration.
+    pub(crate) fn start_with(name: &str, settings: &str) -> Self {
         build_library();
         let folder = directory().join(format!("carrick-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
         let (socket, notify, config) = (path("socket"), path("notify"), path("daemon.toml"));
         let port = free_port().to_string();
-        configure(&folder, &port);
+        configure(&folder, &port, settings);
         let daemon = [env!("CARGO_BIN_EXE_carrick"), "daemon", "--socket", &socket];
         let options = [&daemon[..], &["--config", &config]].concat();
         let mut daemon = start_with("python3", &[&[MANAGER, &notify], &options[..]].concat());
         assert_eq!(daemon.json_line()["passed"], 0);
-        let restarts = daemon.input();
+        let commands = daemon.input();
         let served = Served {
             daemon,
             socket,
@@ -210,24 +219,65 @@ impl Managed {
         };
         Self {
             served,
-            restarts,
+            commands,
             folder,
         }
     }
 
+    /// Sends the manager a command.
+    fn command(&mut self, command: &str) {
+        writeln!(self.commands, "{command}").unwrap();
+    }
+
+    /// Kills the daemon and waits until the manager has started it again. Returns the number of descriptors that the
+    /// manager has passed.
+    pub(crate) fn kill(&mut self) -> u64 {
+        self.command("kill");
+        self.served.daemon.json_line()["passed"].as_u64().unwrap()
+    }
+
+    /// Waits until the names of what the manager holds are as expected.
+    fn wait_for_names(&mut self, expected: impl Fn(&[&str]) -> bool) {
+        let start = Instant::now();
+        loop {
+            self.command("list");
+            let line = self.served.daemon.json_line();
+            let names = line["held"].as_object().unwrap().keys();
+            if expected(&names.map(String::as_str).collect::<Vec<_>>()) {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "{line}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until the manager holds this number of listening sockets, each with its record.
+    pub(crate) fn wait_for_listeners(&mut self, count: usize) {
+        let is_record = |name: &&&str| name.ends_with("-1") || name.ends_with("-2");
+        self.wait_for_names(|names| {
+            names.iter().filter(is_record).count() == count && names.len() == 2 * count
+        });
+    }
+
+    /// Waits until the manager holds a listening socket whose record has a name with this end.
+    pub(crate) fn wait_for_records(&mut self, end: &str) {
+        self.wait_for_names(|names| names.len() == 2 && names.iter().any(|n| n.ends_with(end)));
+    }
+
     /// Restarts the daemon and waits until it is ready.
-    fn restart(&mut self) {
-        self.restarts.write_all(b"restart\n").unwrap();
+    pub(crate) fn restart(&mut self, associations: u64) {
+        self.command("restart");
         let released = self.served.daemon.json_line();
         let ready = self.served.daemon.json_line();
         assert_eq!(released["released"], ready["passed"]);
         // Both ends of each association, besides the sockets of the network and of the daemon.
-        assert!(ready["passed"].as_u64() > Some(40), "{ready}");
+        let least = 2 * associations;
+        assert!(ready["passed"].as_u64() > Some(least), "{ready}");
     }
 
     /// Ends the daemon; returns its log.
-    fn end(self) -> String {
-        drop(self.restarts);
+    pub(crate) fn end(self) -> String {
+        drop(self.commands);
         let finished = self.served.daemon.finish();
         std::fs::remove_dir_all(self.folder).unwrap();
         assert_eq!(finished.code, Some(0), "{}", finished.errors);
@@ -236,8 +286,9 @@ impl Managed {
 }
 
 /// Writes the configuration of a daemon on loopback.
-fn configure(folder: &Path, port: &str) {
-    let network = format!("[network]\naddresses = [\"127.0.0.1\"]\nudp-port = {port}\n");
+fn configure(folder: &Path, port: &str, settings: &str) {
+    let network =
+        format!("[network]\naddresses = [\"127.0.0.1\"]\nudp-port = {port}\n{settings}\n");
     std::fs::write(folder.join("daemon.toml"), network).unwrap();
 }
 
@@ -252,7 +303,7 @@ fn a_restart_by_the_service_manager_loses_no_message() {
     let mut programs = Programs::start(&managed.served, "5303");
     for _ in 0..3 {
         programs.advance();
-        managed.restart();
+        managed.restart(20);
     }
     programs.advance();
     programs.end();
@@ -271,8 +322,8 @@ fn a_restart_with_another_port_ends_associations() {
     let mut programs = Programs::start(&managed.served, "5304");
     programs.advance();
     managed.served.port = free_port().to_string();
-    configure(&managed.folder, &managed.served.port);
-    managed.restart();
+    configure(&managed.folder, &managed.served.port, "");
+    managed.restart(20);
     for program in [programs.server, programs.client] {
         let finished = program.finish();
         assert_eq!(finished.code, Some(1), "{}", finished.errors);

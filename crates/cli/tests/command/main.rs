@@ -30,6 +30,8 @@ mod operator;
 #[cfg(target_os = "linux")]
 mod paths;
 mod perf;
+#[cfg(target_os = "linux")]
+mod restored_listeners;
 mod script;
 #[cfg(target_os = "linux")]
 mod service;

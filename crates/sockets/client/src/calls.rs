@@ -22,6 +22,11 @@ use crate::ends::{self, End};
 use crate::lock::ExclusiveAccess;
 use crate::{memory, next, receive, table};
 
+/// Limit of the time in which the next process of a service continues listening sockets.
+const RESTART: Duration = Duration::from_secs(5);
+/// Interval between attempts to reach it.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// Selection of the SCTP sockets that Carrick serves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -153,11 +158,11 @@ fn ask_with(
     if ends::of(fd) == Some(End::Daemon) {
         return Err(Errno::CONNRESET);
     }
-    // Without a daemon, the association is lost as with a peer that was restarted.
-    let answer = client::request_with(request, attached, false).map_err(|error| {
-        if matches!(error, Errno::CONNREFUSED | Errno::NOENT) {
+    let answer = request_patiently(fd, request, attached).map_err(|error| {
+        if is_absent(error) {
             ends::remember(fd, End::Daemon);
         }
+        // Without a daemon, the association is lost as with a peer that was restarted.
         Errno::CONNRESET
     })?;
     if answer.error == libc::ENOTSOCK {
@@ -167,6 +172,32 @@ fn ask_with(
     }
     table::insert(fd, answer.description);
     Ok(answer)
+}
+
+/// Returns whether an error means that there is no daemon.
+fn is_absent(error: Errno) -> bool {
+    matches!(error, Errno::CONNREFUSED | Errno::NOENT)
+}
+
+/// Sends a request about a descriptor. While there is no daemon and the pair is open, the service manager keeps the
+/// daemon's end of a listening socket: its next process continues the descriptor, so that the request is repeated.
+fn request_patiently(
+    fd: BorrowedFd<'_>,
+    request: &Request<'_>,
+    attached: &[BorrowedFd<'_>],
+) -> Result<DaemonReply, Errno> {
+    let mut answer = client::request_with(request, attached, false);
+    for _ in 0..RESTART.as_millis() / PAUSE.as_millis() {
+        if !matches!(answer, Err(error) if is_absent(error)) {
+            break;
+        }
+        let hang_up = PollFd::from_borrowed_fd(fd, PollFlags::empty());
+        if wait_for(hang_up, Some(PAUSE), Errno::AGAIN) != Err(Errno::AGAIN) {
+            break;
+        }
+        answer = client::request_with(request, attached, false);
+    }
+    answer
 }
 
 /// Returns and clears the pending error of a socket.

@@ -63,6 +63,9 @@ pub struct Config {
     /// Limit of the bytes in the send buffers of all sockets of one user; at the limit they are as with a full
     /// `SO_SNDBUF`. Default: 256 MiB.
     pub send_memory_per_user: usize,
+    /// Limit of the listening sockets that a service manager holds, so that they outlast a daemon that is killed. A user
+    /// may have as many as are still free: a single one half of them. Default: 1024.
+    pub stored_listeners: usize,
     /// SCTP ports that only their users, the owners, and the superuser may bind. Default: none.
     pub reserved_ports: Vec<ReservedPorts>,
     /// Lowest SCTP port that programs of users other than the superuser may bind. Default: 1024.
@@ -104,6 +107,7 @@ impl Config {
             receive_memory: 64 << 20,
             receive_memory_per_user: None,
             send_memory_per_user: 256 << 20,
+            stored_listeners: 1024,
             reserved_ports: Vec::new(),
             first_unprivileged_port: 1024,
             metrics: None,

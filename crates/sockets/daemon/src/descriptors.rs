@@ -1,6 +1,7 @@
 //! Descriptors of all programs, and the indexes by which they are found.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
 
 use carrick_proto::Time;
 use carrick_sockets::SocketId;
@@ -26,6 +27,8 @@ pub(crate) struct Descriptors {
     ended: BTreeSet<Token>,
     /// Listening descriptors whose associations wait for file descriptors.
     starved: BTreeSet<Token>,
+    /// Restored descriptors whose programs' ends the daemon has not had yet.
+    unwatched: BTreeSet<Token>,
     /// Time at which the starved ones are served again.
     serve_again: Option<Time>,
     ends: ProgramEnds,
@@ -41,6 +44,7 @@ impl Descriptors {
             turns: Turns::default(),
             ended: BTreeSet::new(),
             starved: BTreeSet::new(),
+            unwatched: BTreeSet::new(),
             serve_again: None,
             ends,
         }
@@ -60,12 +64,27 @@ impl Descriptors {
         self.by_token.insert(token, descriptor);
     }
 
+    /// Adds a descriptor without the program's end of its pair, which [`Self::watch_restored`] is to watch.
+    pub(crate) fn insert_unwatched(&mut self, token: Token, descriptor: Descriptor) {
+        self.unwatched.insert(token);
+        self.insert(token, descriptor);
+    }
+
+    /// Watches the program's end of a restored descriptor, once a request has it.
+    pub(crate) fn watch_restored(&mut self, token: Token, theirs: impl AsFd) {
+        if self.unwatched.remove(&token) {
+            // Without memory for it, the end of an association is that of the descriptor.
+            let _ = self.ends.watch(theirs);
+        }
+    }
+
     /// Removes a descriptor that was taken out, and whose socket is closed.
     pub(crate) fn remove(&mut self, now: Time, token: Token, descriptor: &Descriptor) {
         self.by_cookie.remove(&descriptor.cookie());
         self.by_socket.remove(&descriptor.socket());
         self.ended.remove(&token);
         self.ready.remove(&token);
+        self.unwatched.remove(&token);
         let (cookie, uid) = (descriptor.cookie(), descriptor.uid());
         self.ends.depart(now, cookie, uid);
         // There is room for the associations that wait in backlogs.
@@ -105,6 +124,10 @@ impl Descriptors {
     /// Returns all descriptors in the order of their tokens.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Token, &Descriptor)> {
         self.by_token.iter().map(|(token, d)| (*token, d))
+    }
+
+    pub(crate) fn get(&self, token: Token) -> Option<&Descriptor> {
+        self.by_token.get(&token)
     }
 
     pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut Descriptor> {

@@ -3,6 +3,7 @@
 //! Each round processes packets, readiness of descriptors and control connections, and timeouts; then it
 //! serves the descriptors that changed, and only then asks the protocol for packets.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, ready};
@@ -22,8 +23,10 @@ use crate::metrics::{MetricsServer, Scrape};
 use crate::parts::Parts;
 use crate::poller::EVENTS;
 use crate::requests::serve_client;
+use crate::restored::restore;
 use crate::serve::closed::check_ended;
 use crate::serve::lease::serve_leases;
+use crate::serve::listener::{end_listeners, update_store};
 use crate::serve::serve;
 use crate::statistics::statistics;
 use crate::stopping::{abort_associations, has_work};
@@ -61,6 +64,28 @@ impl Driver {
         }
     }
 
+    /// Restores listening descriptors that the service manager has passed, and lets it hold those of this daemon.
+    pub(crate) fn restore_listeners(&mut self, passed: BTreeMap<u64, Vec<OwnedFd>>) {
+        self.parts.listeners.start();
+        restore(&mut self.parts, passed);
+    }
+
+    /// Lets the service manager hold the listening descriptors of a predecessor that are continued. With
+    /// `may_be_stored` it may hold them already. Those with the cookies in `superseded` are removed first.
+    pub(crate) fn store_listeners<'a>(
+        &mut self,
+        may_be_stored: bool,
+        superseded: impl Iterator<Item = &'a u64>,
+    ) {
+        let now = self.timer.now();
+        let parts = &mut self.parts;
+        let (descriptors, sockets) = (&parts.descriptors, &parts.sockets);
+        parts
+            .listeners
+            .succeed(now, descriptors, sockets, may_be_stored);
+        parts.listeners.discard(superseded.copied());
+    }
+
     pub(crate) fn transport(&self) -> Transport {
         self.parts.network.transport()
     }
@@ -90,6 +115,7 @@ impl Driver {
     pub(crate) fn set_default_association(&mut self, association: AssociationConfig) {
         // Checked by `Defaults::set`.
         let _ = self.parts.sockets.set_default_association(association);
+        self.parts.listeners.check_all(None);
     }
 
     /// Ends the task as requested.
@@ -113,7 +139,7 @@ impl Driver {
     /// 1. Process what has come: packets, events of files, timeouts, changes of the host's addresses.
     /// 2. Serve clients, descriptors and leases, each kind for a limited time.
     /// 3. Send packets of each user in turn, for a limited time: those of all messages of the round together.
-    /// 4. Report what the round has changed, in the log, in the metrics and to waiting programs.
+    /// 4. Report what the round has changed, in the log, in the metrics, to waiting programs and to the service manager.
     /// 5. Hand over, let the service manager hold the sockets, or end, if that was requested.
     /// 6. Wait for the next timer, if nothing was left behind.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<DaemonEnd> {
@@ -139,6 +165,7 @@ impl Driver {
             self.parts.collect_changes();
             self.parts.end_lingering();
             self.log_associations(now);
+            update_store(&mut self.parts, now);
             // 5
             if let Some(end) = self.hand_over(now) {
                 return Poll::Ready(end);
@@ -198,6 +225,7 @@ impl Driver {
             return Poll::Pending;
         }
         abort_associations(now, &mut parts.sockets, parts.config.log);
+        end_listeners(parts);
         for id in parts.descriptors.sockets() {
             // The socket exists as long as its descriptor.
             let _ = parts.sockets.abort(now, id);
@@ -384,6 +412,7 @@ impl Driver {
             parts.sockets.poll_timeout(),
             parts.descriptors.next_timeout(),
             parts.clients.accept_again(),
+            parts.listeners.next_timeout(),
             parts.stopping.ends(),
             self.association_log.next_report(),
             parts.users.next_report(),

@@ -29,20 +29,20 @@ use carrick_ipc::{MAX_ATTACHED, Reply};
 use carrick_proto::export::{Format, Portable};
 use carrick_proto::{ImportError, Time, portable_struct};
 use carrick_sockets::AssocId;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
-use rustix::io::{Errno, ioctl_fionbio, pread, write};
+use rustix::fs::fstat;
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{SendFlags, sockopt};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::clients::Client;
 use crate::connection::{PATIENCE, ReceivedReply, receive};
 use crate::descriptor::Descriptor;
+use crate::memory_file::{content, sealed};
 use crate::pair::send_with_files;
 use crate::parts::Parts;
 use crate::poller::Token;
 use crate::serve::lease::end_leases;
 use crate::service;
-use crate::timer::TaskTimer;
+use crate::timer::{TaskTimer, clock};
 use crate::users::Owner;
 
 /// Format of the daemon's state.
@@ -126,12 +126,6 @@ fn number_of(kind: InheritedKind) -> u8 {
     }
 }
 
-/// Returns `CLOCK_MONOTONIC` in nanoseconds.
-pub(crate) fn clock() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 /// Makes calls on a connection block, with a time limit.
 pub(crate) fn limit_waiting(
     connection: &OwnedFd,
@@ -161,37 +155,6 @@ pub(crate) fn refuse(connection: &OwnedFd, reason: Reason) -> Reason {
     };
     let _ = send_with(connection, &reply, &[]);
     reason
-}
-
-/// Returns a file in memory with this content, sealed against changes.
-fn sealed(content: &[u8]) -> rustix::io::Result<OwnedFd> {
-    let file = memfd_create(
-        "carrick-handover",
-        MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
-    )?;
-    let mut rest = content;
-    while !rest.is_empty() {
-        let written = write(&file, rest)?;
-        rest = &rest[written..];
-    }
-    fcntl_add_seals(
-        &file,
-        SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL,
-    )?;
-    Ok(file)
-}
-
-fn content(file: &OwnedFd) -> rustix::io::Result<Vec<u8>> {
-    let size = usize::try_from(fstat(file)?.st_size).map_err(|_| Errno::FBIG)?;
-    let mut bytes = vec![0; size];
-    let mut done = 0;
-    while done < size {
-        match pread(file, &mut bytes[done..], done as u64)? {
-            0 => return Err(Errno::IO),
-            len => done += len,
-        }
-    }
-    Ok(bytes)
 }
 
 /// A handover between two rounds of the task.
@@ -245,6 +208,8 @@ impl Handover<'_> {
     /// The reason; this daemon still has everything.
     pub(crate) fn hold(&self, parts: &mut Parts) -> Result<(), Reason> {
         let (network, file) = self.prepare(parts)?;
+        // The state contains them.
+        parts.listeners.close();
         let mut all = self.held_descriptors(parts, &network);
         all.push(file.as_fd());
         service::hold(&all).map_err(described)
@@ -422,7 +387,7 @@ mod tests {
     }
 
     /// Checksum of all lists of fields, which changes with the version of [`FORMAT`].
-    const LAYOUT: u32 = 0xf8f3_37b9;
+    const LAYOUT: u32 = 0x46c3_34e4;
 
     #[test]
     fn version_stands_for_the_layout() {
@@ -432,6 +397,7 @@ mod tests {
             include_str!("descriptor/incoming.rs"),
             include_str!("descriptor/outgoing.rs"),
             include_str!("descriptor/phase.rs"),
+            include_str!("listeners.rs"),
             include_str!("poller.rs"),
             include_str!("users.rs"),
         ];
@@ -449,7 +415,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(lists.len(), 12);
+        assert_eq!(lists.len(), 13);
         let sum = carrick_wire::crc32c(lists.join("\n").as_bytes());
         assert_eq!(
             sum, LAYOUT,

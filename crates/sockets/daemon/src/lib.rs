@@ -40,11 +40,14 @@ mod error;
 mod handover;
 mod leases;
 mod linger;
+mod listeners;
+mod memory_file;
 mod metrics;
 mod pair;
 mod parts;
 mod poller;
 mod requests;
+mod restored;
 mod serve;
 pub mod service;
 mod setups;
@@ -121,15 +124,23 @@ impl Daemon {
     /// Opens the sockets of the network, and the control socket unless the service manager has passed one
     /// ([`service::passed`]). The path of such a socket remains when the daemon stops. If the manager has passed the
     /// sockets of a predecessor ([`StopRequest::Hold`]), they are continued; where that is impossible, for example
-    /// with another UDP port, the reason is logged, and their programs get errors. Must be called in a tokio runtime
-    /// with I/O and time.
+    /// with another UDP port, the reason is logged, and their programs get errors. After a predecessor that was killed,
+    /// the listening sockets that the manager held meanwhile are restored, as far as their ports and addresses are free.
+    /// The manager holds those of this daemon, if it has a descriptor store. Must be called in a tokio runtime with I/O
+    /// and time.
     ///
     /// # Errors
     /// See [`DaemonError`].
     pub fn bind_on(config: Config, passed: service::Passed) -> Result<Self, DaemonError> {
-        let service::Passed { control, held } = passed;
+        let service::Passed {
+            control,
+            held,
+            listeners,
+        } = passed;
         if held.is_empty() {
-            return Self::open(config, control);
+            let mut daemon = Self::open(config, control)?;
+            daemon.driver.restore_listeners(listeners);
+            return Ok(daemon);
         }
         let log = config.log;
         let socket = config.socket.clone();
@@ -140,15 +151,18 @@ impl Daemon {
                 "the service manager still holds the sockets of the previous process: {error}"
             ));
         }
-        match continued {
-            Ok(successor) => Ok(Self::succeeding(successor, socket)),
+        let mut daemon = match continued {
+            Ok(successor) => Self::succeeding(successor, socket),
             Err(reason) => {
                 log(&format!(
                     "the sockets of the previous process are not continued: {reason}"
                 ));
-                Self::open(config, control)
+                Self::open(config, control)?
             }
-        }
+        };
+        // The state of all sockets contains the listening ones.
+        daemon.driver.store_listeners(false, listeners.keys());
+        Ok(daemon)
     }
 
     fn open(mut config: Config, control: Option<OwnedFd>) -> Result<Self, DaemonError> {
@@ -211,7 +225,11 @@ impl Daemon {
     pub fn take_over(config: Config) -> Result<Self, DaemonError> {
         let socket = config.socket.clone();
         match successor::take_over(config) {
-            Ok(successor) => Ok(Self::succeeding(successor, socket)),
+            Ok(successor) => {
+                let mut daemon = Self::succeeding(successor, socket);
+                daemon.driver.store_listeners(true, [].iter());
+                Ok(daemon)
+            }
             Err(reason) => Err(DaemonError::NotTakenOver {
                 path: socket,
                 reason,

@@ -17,6 +17,7 @@ use crate::descriptors::Descriptors;
 use crate::ends::ProgramEnds;
 use crate::leases::Leases;
 use crate::linger::Lingering;
+use crate::listeners::Listeners;
 use crate::poller::{Poller, Token};
 use crate::setups::Setups;
 use crate::stopping::Stopping;
@@ -37,6 +38,7 @@ pub(crate) struct Parts {
     pub(crate) setups: Setups,
     pub(crate) lingering: Lingering,
     pub(crate) leases: Leases,
+    pub(crate) listeners: Listeners,
     pub(crate) captures: Captures,
     pub(crate) stopping: Stopping,
 }
@@ -59,6 +61,7 @@ impl Parts {
         Ok(Self {
             users: Users::new(config.limits, config.log, closers),
             stopping: Stopping::new(config.linger),
+            listeners: Listeners::new(config.stored_listeners, config.log),
             config,
             sockets,
             network,

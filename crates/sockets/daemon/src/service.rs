@@ -2,10 +2,12 @@
 //! opened (`sd_listen_fds(3)`), and descriptors that it holds from one process of the service to the next
 //! (`FDSTORE=1`).
 
+use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::{Duration, Instant};
 
 use carrick_ipc::MAX_ATTACHED;
 use nix::unistd::close;
@@ -25,6 +27,13 @@ const FIRST: i32 = 3;
 
 /// Name of the descriptors that the manager holds (`FDNAME=`).
 const HELD: &str = "carrick-sockets";
+
+/// Begin of the names of listening descriptors that the manager holds while the daemon runs. The cookie of the program's
+/// end follows.
+const LISTENER: &str = "carrick-listener-";
+
+/// Time for all messages to the manager when the daemon starts or ends.
+const TOGETHER: Duration = Duration::from_secs(5);
 
 /// Notifies the service manager of a state, such as `READY=1` or `STOPPING=1`. Without the environment variable
 /// `NOTIFY_SOCKET` nothing happens.
@@ -63,6 +72,140 @@ fn notify_with(manager: &UnixDatagram, state: &str, attached: &[BorrowedFd<'_>])
     )?)
 }
 
+/// Returns the number of descriptors that the manager holds (`FDSTORE`, set by systemd 254 and later).
+fn capacity() -> Option<usize> {
+    std::env::var("FDSTORE").ok()?.parse().ok()
+}
+
+/// Descriptor store of the manager for the listening descriptors of programs. Nothing waits for the manager while the
+/// daemon runs.
+///
+/// The daemon's end of a pair and its record have different names. Those of records are two in turn, so that the next record
+/// is stored before the last one is removed.
+#[derive(Debug)]
+pub(crate) struct ListenerStore {
+    manager: UnixDatagram,
+}
+
+/// Name of the record of a listening descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RecordSlot {
+    First,
+    Second,
+}
+
+impl RecordSlot {
+    /// Returns the other name.
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::First => Self::Second,
+            Self::Second => Self::First,
+        }
+    }
+}
+
+/// Returns the name of a listening descriptor in the store, or that of its record.
+fn listener_name(cookie: u64, slot: Option<RecordSlot>) -> String {
+    let suffix = match slot {
+        None => "",
+        Some(RecordSlot::First) => "-1",
+        Some(RecordSlot::Second) => "-2",
+    };
+    format!("{LISTENER}{cookie:x}{suffix}")
+}
+
+/// Returns the cookie in the name of a listening descriptor, or in that of its record.
+fn listener_cookie(name: &str) -> Option<u64> {
+    let cookie = name.strip_prefix(LISTENER)?.split('-').next()?;
+    u64::from_str_radix(cookie, 16).ok()
+}
+
+impl ListenerStore {
+    /// Connects to the manager; `None` without one.
+    ///
+    /// # Errors
+    /// The manager's socket could not be reached.
+    pub(crate) fn connect() -> io::Result<Option<Self>> {
+        let manager = manager()?;
+        if let Some(manager) = &manager {
+            manager.set_nonblocking(true)?;
+        }
+        Ok(manager.map(|manager| Self { manager }))
+    }
+
+    /// Returns the number of listening descriptors that the manager holds, if it has reported that.
+    pub(crate) fn capacity() -> Option<usize> {
+        // The daemon's end of the pair, the record, and the next one.
+        capacity().map(|descriptors| descriptors / 3)
+    }
+
+    /// Stores the daemon's end of a pair. The manager removes it when the program has closed the other end.
+    ///
+    /// # Errors
+    /// `EAGAIN`: the manager has too many messages to read. Others: it could not be reached.
+    pub(crate) fn store_end(&self, cookie: u64, ours: &OwnedFd) -> io::Result<()> {
+        self.store(&listener_name(cookie, None), ours)
+    }
+
+    /// Stores the record of a descriptor.
+    ///
+    /// # Errors
+    /// As for [`Self::store_end`].
+    pub(crate) fn store_record(
+        &self,
+        cookie: u64,
+        slot: RecordSlot,
+        record: &OwnedFd,
+    ) -> io::Result<()> {
+        self.store(&listener_name(cookie, Some(slot)), record)
+    }
+
+    fn store(&self, name: &str, file: &OwnedFd) -> io::Result<()> {
+        let state = format!("FDSTORE=1\nFDNAME={name}");
+        notify_with(&self.manager, &state, &[file.as_fd()])
+    }
+
+    /// Removes a record.
+    ///
+    /// # Errors
+    /// As for [`Self::store_end`].
+    pub(crate) fn remove_record(&self, cookie: u64, slot: RecordSlot) -> io::Result<()> {
+        self.remove_name(&listener_name(cookie, Some(slot)))
+    }
+
+    /// Removes a descriptor with its records.
+    ///
+    /// # Errors
+    /// As for [`Self::store_end`].
+    pub(crate) fn remove(&self, cookie: u64) -> io::Result<()> {
+        self.remove_record(cookie, RecordSlot::First)?;
+        self.remove_record(cookie, RecordSlot::Second)?;
+        self.remove_name(&listener_name(cookie, None))
+    }
+
+    fn remove_name(&self, name: &str) -> io::Result<()> {
+        let state = format!("FDSTOREREMOVE=1\nFDNAME={name}");
+        notify_with(&self.manager, &state, &[])
+    }
+
+    /// Removes descriptors when the daemon starts or ends. Waits for the manager.
+    ///
+    /// # Errors
+    /// The manager could not be reached, or does not read its messages.
+    pub(crate) fn remove_all(&self, cookies: impl Iterator<Item = u64>) -> io::Result<()> {
+        self.manager.set_nonblocking(false)?;
+        let end = Instant::now() + TOGETHER;
+        for cookie in cookies {
+            let rest = end.saturating_duration_since(Instant::now());
+            // A limit of 0 would be none.
+            let rest = rest.max(Duration::from_millis(1));
+            self.manager.set_write_timeout(Some(rest))?;
+            self.remove(cookie)?;
+        }
+        self.manager.set_nonblocking(true)
+    }
+}
+
 /// Lets the service manager hold descriptors, which the next process of the service gets ([`passed`]). Returns when
 /// the manager has them.
 ///
@@ -71,9 +214,7 @@ fn notify_with(manager: &UnixDatagram, state: &str, attached: &[BorrowedFd<'_>])
 /// 10 s. It then holds none.
 pub(crate) fn hold(descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let manager = manager()?.ok_or_else(|| io::Error::other("there is none (NOTIFY_SOCKET)"))?;
-    let limit = std::env::var("FDSTORE").ok();
-    let limit: Option<usize> = limit.and_then(|number| number.parse().ok());
-    if let Some(limit) = limit.filter(|limit| descriptors.len() > *limit) {
+    if let Some(limit) = capacity().filter(|limit| descriptors.len() > *limit) {
         return Err(io::Error::other(format!(
             "{} descriptors are more than the {limit} that it holds: raise FileDescriptorStoreMax= of the unit",
             descriptors.len()
@@ -145,6 +286,8 @@ pub struct Passed {
     pub(crate) control: Option<OwnedFd>,
     /// Descriptors that the manager holds for a predecessor that was restarted, in any order.
     pub(crate) held: Vec<OwnedFd>,
+    /// Listening descriptors of a predecessor, by their cookies: the daemon's end and records in any order.
+    pub(crate) listeners: BTreeMap<u64, Vec<OwnedFd>>,
 }
 
 /// Returns the descriptors that the service manager has passed, by the environment variables `LISTEN_PID`,
@@ -169,8 +312,11 @@ pub fn passed() -> io::Result<Passed> {
         let descriptor = pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?;
         // Programs would not notice the end of a descriptor that is open twice.
         close(number)?;
-        if names.next() == Some(HELD) {
+        let name = names.next().unwrap_or_default();
+        if name == HELD {
             passed.held.push(descriptor);
+        } else if let Some(cookie) = listener_cookie(name) {
+            passed.listeners.entry(cookie).or_default().push(descriptor);
         } else {
             controls += 1;
             passed.control = Some(descriptor);

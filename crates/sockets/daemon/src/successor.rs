@@ -19,11 +19,12 @@ use crate::descriptors::Descriptors;
 use crate::driver::Driver;
 use crate::ends::ProgramEnds;
 use crate::handover::{
-    DaemonState, NetworkEntry, Reason, clock, described, incomplete, limit_waiting, numbers_of,
-    read, reason_of, refuse, resume, send_with,
+    DaemonState, NetworkEntry, Reason, described, incomplete, limit_waiting, numbers_of, read,
+    reason_of, refuse, resume, send_with,
 };
 use crate::metrics::MetricsServer;
 use crate::parts::Parts;
+use crate::timer::clock;
 
 /// Daemon that continues what a predecessor has handed over. It has read and sent nothing yet.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use carrick_proto::Time;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Sleep;
 
 /// Clock and timer of the task.
@@ -49,4 +50,9 @@ impl TaskTimer {
         }
         fired
     }
+}
+/// Returns `CLOCK_MONOTONIC` in nanoseconds.
+pub(crate) fn clock() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

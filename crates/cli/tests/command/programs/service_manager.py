@@ -1,9 +1,10 @@
 """A service manager that restarts a daemon: service_manager.py NOTIFY PROGRAM ARGUMENT...
 
-NOTIFY is the path of its notification socket. A line on standard input restarts the service with SIGUSR1, the end of
-the input ends it with SIGTERM. What the service stores (FDSTORE) is passed to its next process, in another order, as
-sd_listen_fds(3) describes. A line of JSON is printed when a process is ready, with the number of descriptors passed
-to it, and one when all that was held is released.
+NOTIFY is the path of its notification socket. Lines on standard input are commands: "restart" restarts the service with
+SIGUSR1, "kill" with SIGKILL, and "list" prints the number of descriptors of each name that are held; the end of
+the input ends the service with SIGTERM. What the service stores (FDSTORE) is passed to its next process, in another
+order, as sd_listen_fds(3) describes. A line of JSON is printed when a process is ready, with the number of descriptors
+passed to it, and one when all that was held for a restart is released.
 """
 
 import array
@@ -62,17 +63,22 @@ class Service:
             os.close(descriptor)
         if fields.get("FDSTOREREMOVE") == "1":
             for name, descriptor in self.held:
-                assert name == fields["FDNAME"]
-                os.close(descriptor)
-            self.held = []
+                if name == fields["FDNAME"]:
+                    os.close(descriptor)
+            self.held = [(name, descriptor) for name, descriptor in self.held if name != fields["FDNAME"]]
+        if fields.get("FDSTOREREMOVE") == "1" and fields["FDNAME"] == "carrick-sockets":
             print(json.dumps({"released": self.passed}), flush=True)
         if fields.get("READY") == "1":
             print(json.dumps({"ready": self.process.pid, "passed": self.passed}), flush=True)
 
+    def list(self):
+        names = [name for name, _ in self.held]
+        print(json.dumps({"held": {name: names.count(name) for name in names}}), flush=True)
+
     def stop(self, number):
         """Ends the process, and processes its notifications meanwhile. Returns its code."""
         self.process.send_signal(number)
-        while self.process.poll() is None:
+        while self.process.poll() is None or select.select([self.notifications], [], [], 0)[0]:
             if select.select([self.notifications], [], [], 0.01)[0]:
                 self.take()
         return self.process.returncode
@@ -85,9 +91,13 @@ def main():
         readable, _, _ = select.select([service.notifications, sys.stdin], [], [])
         if service.notifications in readable:
             service.take()
-        elif not sys.stdin.readline():
+            continue
+        command = sys.stdin.readline().strip()
+        if not command:
             sys.exit(service.stop(signal.SIGTERM))
-        elif service.stop(signal.SIGUSR1) != 0:
+        elif command == "list":
+            service.list()
+        elif service.stop(signal.SIGKILL if command == "kill" else signal.SIGUSR1) > 0:
             sys.exit(1)
         else:
             service.start()

@@ -718,6 +718,54 @@ static void deserted(void)
 		CHECK(accept(listener, NULL, NULL) == -1 && errno == ECONNRESET);
 }
 
+/* The daemon is killed while the server waits in epoll_wait, and started again with the listening socket: the association
+ * that was accepted before ends, and another one is accepted with the options of the listening socket. */
+static void restored(void)
+{
+	int listener = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP), on = 1, accepted = -1, count = 0;
+	struct sockaddr_in any = loopback(0);
+	socklen_t len = sizeof any;
+	CHECK(setsockopt(listener, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on) == 0);
+	CHECK(bind(listener, (struct sockaddr *)&any, sizeof any) == 0 && listen(listener, 5) == 0);
+	CHECK(getsockname(listener, (struct sockaddr *)&any, &len) == 0);
+	printf("{\"port\": %d}\n", ntohs(any.sin_port));
+	fflush(stdout);
+	int epoll = epoll_create1(0);
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = listener };
+	CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event) == 0);
+	while (count < 3) {
+		char byte[100];
+		CHECK(epoll_wait(epoll, &event, 1, 60000) == 1);
+		if (event.data.fd == listener) {
+			int value = 0;
+			CHECK(event.events == EPOLLIN);
+			accepted = accept(listener, NULL, NULL);
+			CHECK(accepted >= 0);
+			len = sizeof value;
+			CHECK(getsockopt(accepted, IPPROTO_SCTP, SCTP_NODELAY, &value, &len) == 0 && value == 1);
+			struct epoll_event added = { .events = EPOLLIN, .data.fd = accepted };
+			CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, accepted, &added) == 0);
+			continue;
+		}
+		ssize_t n = recv(accepted, byte, sizeof byte, 0);
+		count++;
+		if (count != 2) {
+			CHECK(n > 0 && send(accepted, byte, n, 0) == n);
+			printf("{\"accepted\": %d}\n", count);
+		} else {
+			CHECK(n == -1 && errno == ECONNRESET && close(accepted) == 0);
+			printf("{\"reset\": 1}\n");
+		}
+		fflush(stdout);
+	}
+	struct sockaddr_in again;
+	len = sizeof again;
+	CHECK(getsockname(listener, (struct sockaddr *)&again, &len) == 0 && again.sin_port == any.sin_port);
+	CHECK(setsockopt(listener, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on) == 0);
+	/* The client reads the message before the end. */
+	CHECK(close(accepted) == 0 && close(listener) == 0);
+}
+
 /* The end of an association is read without the daemon, which is stopped meanwhile. */
 static void remembered(pid_t daemon)
 {
@@ -1569,6 +1617,8 @@ int main(int count, char **arguments)
 		orphaned();
 	else if (!strcmp(name, "deserted"))
 		deserted();
+	else if (!strcmp(name, "restored"))
+		restored();
 	else if (!strcmp(name, "remembered") && count > 2)
 		remembered(atoi(arguments[2]));
 	else if (!strcmp(name, "crammed"))

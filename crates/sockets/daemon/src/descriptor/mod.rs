@@ -96,6 +96,14 @@ impl Descriptor {
         }
     }
 
+    /// Creates the descriptor of a listening socket that is restored, in its phase of before.
+    pub(crate) fn restored(socket: SocketId, owner: Owner, end: PairEnd, phase: Phase) -> Self {
+        let mut descriptor = Self::new(socket, owner, end);
+        descriptor.phase = phase;
+        descriptor.incoming.set_readable(true);
+        descriptor
+    }
+
     pub(crate) fn socket(&self) -> SocketId {
         self.socket
     }
@@ -268,6 +276,17 @@ pub(crate) struct PairEnd {
     pub(crate) ours: OwnedFd,
     cookie: u64,
     inode: u64,
+}
+
+impl PairEnd {
+    /// Returns the daemon's end of a pair that another process has created.
+    pub(crate) fn restored(ours: OwnedFd, cookie: u64, inode: u64) -> Self {
+        Self {
+            ours,
+            cookie,
+            inode,
+        }
+    }
 }
 
 /// Creates a socket pair. Returns the daemon's end and the program's.

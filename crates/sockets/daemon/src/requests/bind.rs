@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use carrick::BindError;
 use carrick::network::Network;
 use carrick_proto::Time;
-use carrick_sockets::linux::{IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, read_address, read_addresses};
+use carrick_sockets::linux::{
+    IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, SCTP_SOCKOPT_BINDX_REM, read_address, read_addresses,
+};
 use carrick_sockets::{Errno, Sockets};
 
 use super::reply::ReplyContent;
@@ -49,6 +51,16 @@ pub(super) fn set_option(
         }
         _ => set(&mut parts.sockets)?,
     };
+    if matches!(
+        option,
+        (
+            IPPROTO_SCTP,
+            SCTP_SOCKOPT_BINDX_ADD | SCTP_SOCKOPT_BINDX_REM
+        )
+    ) {
+        // Sockets that share the port share its addresses.
+        parts.listeners.check_all(Some(descriptor.uid()));
+    }
     Ok(ReplyContent::result(result))
 }
 
@@ -56,7 +68,7 @@ pub(super) fn set_option(
 ///
 /// # Errors
 /// `EADDRINUSE`, or `EADDRNOTAVAIL` for one of a network with other addresses.
-pub(super) fn open_loopback(
+pub(crate) fn open_loopback(
     sockets: &Sockets,
     network: &mut Network,
     addresses: &[SocketAddr],

@@ -32,6 +32,8 @@ use crate::statistics::counters;
 use crate::users::Owner;
 use reply::ReplyContent;
 
+pub(crate) use bind::open_loopback;
+
 /// `ENOTSOCK`: no descriptor is attached to the request, or none of this daemon.
 const ENOTSOCK: i32 = 88;
 
@@ -214,6 +216,7 @@ fn answer_call(
         descriptor.incoming.set_readable(true);
     }
     drain(parts, now, token, &mut descriptor);
+    parts.descriptors.watch_restored(token, theirs);
     // 3
     let attached = AttachedRequest {
         request,
@@ -321,6 +324,7 @@ fn call(
             if parts.sockets.status(id)?.style == Style::OneToOne {
                 descriptor.limit_accepted();
             }
+            parts.listeners.check(descriptor.uid(), token);
             Ok(ReplyContent::default())
         }
         Request::Connect { addresses } => {
@@ -336,6 +340,7 @@ fn call(
             parts.sockets.getsockopt(now, id, option, buffer).map(value)
         }
         Request::SetOption { level, name, value } => {
+            parts.listeners.check_stored(token);
             bind::set_option(parts, now, descriptor, ((level, name), value))
         }
         Request::LocalAddress => {

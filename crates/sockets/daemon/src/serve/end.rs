@@ -28,6 +28,7 @@ pub(super) fn end(parts: &mut Parts, now: Time, token: Token, descriptor: &mut D
     }
     descriptor.change(PhaseEvent::AssociationEnded);
     parts.descriptors.end(now, token);
+    parts.listeners.check_stored(token);
 }
 
 /// Ends the pair after a set-up that failed: closing the daemon's end with the plug unread makes the

@@ -8,6 +8,7 @@ pub(crate) mod closed;
 mod deliver;
 mod end;
 pub(crate) mod lease;
+pub(crate) mod listener;
 mod read;
 
 use carrick_proto::Time;
@@ -118,6 +119,7 @@ fn close(now: Time, sockets: &mut Sockets, lingering: &mut Lingering, descriptor
 /// Removes a descriptor whose socket is closed.
 fn forget(parts: &mut Parts, now: Time, token: Token, mut descriptor: Descriptor) {
     parts.descriptors.remove(now, token, &descriptor);
+    parts.listeners.check_stored(token);
     parts.users.remove_descriptor(descriptor.uid());
     if let Some(ours) = descriptor.take_ours() {
         parts.users.close_pair(descriptor.uid(), ours);

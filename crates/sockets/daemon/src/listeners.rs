@@ -1,0 +1,393 @@
+//! Listening descriptors that the service manager holds while the daemon runs, so that they outlast a daemon that is
+//! killed: the daemon's end of the pair, which keeps the program's end open, and a record from which the next process of
+//! the service makes the socket again.
+//!
+//! A listening socket without associations has no state of the protocol. The record is that of the socket
+//! ([`Sockets::export_listener`]) with the identity of the descriptor; it is
+//! stored again when an option changes. The manager never delays the task: messages that its socket has no room for are
+//! sent later, and users are served in turn.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick_proto::export::{Format, Portable};
+use carrick_proto::{ImportError, Time, portable_struct};
+use carrick_sockets::{Sockets, Style};
+
+use crate::descriptor::{Descriptor, Phase};
+use crate::descriptors::Descriptors;
+use crate::memory_file::sealed;
+use crate::poller::{PAUSE, Token};
+use crate::service::{ListenerStore, RecordSlot};
+use crate::timer::clock;
+use crate::turns::Turns;
+use crate::users::Owner;
+
+/// Time before the first message of a successor: the manager accepts none until it has got the process id from the
+/// predecessor.
+const AFTER_HANDOVER: Duration = Duration::from_secs(2);
+
+/// Descriptors that are compared with what the manager holds in an [`INTERVAL`]. Programs can't load the manager beyond
+/// that, which serves the whole host.
+const PER_INTERVAL: usize = 16;
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Format of a record.
+const FORMAT: Format = Format::new(*b"carlistd");
+
+/// Record of a listening descriptor.
+pub(crate) struct ListenerRecord {
+    /// `CLOCK_MONOTONIC` in nanoseconds: the latest of several records is that of the descriptor.
+    pub(crate) stored_at: u64,
+    pub(crate) owner: Owner,
+    pub(crate) cookie: u64,
+    pub(crate) inode: u64,
+    pub(crate) phase: Phase,
+    /// State of the socket ([`Sockets::export_listener`]).
+    pub(crate) socket: Bytes,
+}
+
+portable_struct! { ListenerRecord { stored_at, owner, cookie, inode, phase, socket } }
+
+impl ListenerRecord {
+    /// Returns a file in memory with the record.
+    fn file(&self) -> io::Result<OwnedFd> {
+        let bytes = FORMAT.export(Time::ZERO, |out| self.write(out));
+        let bytes = bytes.map_err(io::Error::other)?;
+        Ok(sealed(&bytes)?)
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// [`ImportError`]
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ImportError> {
+        let mut input = FORMAT.open(bytes, Time::ZERO, None)?;
+        let record = Self::read(&mut input)?;
+        input.finish()?;
+        Ok(record)
+    }
+}
+
+/// Returns the last bytes of the state of a socket, its checksum.
+fn checksum(socket: &[u8]) -> Option<[u8; 4]> {
+    socket.last_chunk().copied()
+}
+
+/// Descriptor that the manager holds.
+#[derive(Debug)]
+struct StoredListener {
+    uid: u32,
+    cookie: u64,
+    /// Checksum of the socket's state; `None` if it is unknown, because the predecessor of a handover has stored it.
+    checksum: Option<[u8; 4]>,
+    /// Name of the record, if this process has stored it.
+    slot: Option<RecordSlot>,
+}
+
+/// Listening descriptors and the manager that holds them.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    store: Option<ListenerStore>,
+    /// Maximum number of descriptors that the manager holds.
+    limit: usize,
+    stored: BTreeMap<Token, StoredListener>,
+    /// Number of descriptors of each user that the manager holds.
+    by_user: BTreeMap<u32, usize>,
+    /// Descriptors to be compared with what the manager holds.
+    turns: Turns,
+    /// Descriptors that exceed the limit.
+    beyond: Turns,
+    /// Time of the next message, after the manager could not be reached or has got as many as it should.
+    retry: Option<Time>,
+    /// End of the interval, and the number of descriptors that may be compared in it.
+    interval: (Time, usize),
+    limit_logged: bool,
+    failure_logged: bool,
+    log: fn(&str),
+}
+
+impl Listeners {
+    /// Returns those of a daemon without a manager.
+    pub(crate) fn new(limit: usize, log: fn(&str)) -> Self {
+        Self {
+            store: None,
+            limit,
+            stored: BTreeMap::new(),
+            by_user: BTreeMap::new(),
+            turns: Turns::default(),
+            beyond: Turns::default(),
+            retry: None,
+            interval: (Time::ZERO, 0),
+            limit_logged: false,
+            failure_logged: false,
+            log,
+        }
+    }
+
+    /// Lets the manager hold listening descriptors from now on, if there is one with a descriptor store.
+    pub(crate) fn start(&mut self) {
+        if let Some(capacity) = ListenerStore::capacity() {
+            self.limit = self.limit.min(capacity);
+        }
+        if self.limit == 0 {
+            return;
+        }
+        match ListenerStore::connect() {
+            Ok(store) => self.store = store,
+            Err(error) => self.log_failure(&error),
+        }
+    }
+
+    /// As [`Self::start`], for a successor. With `may_be_stored`, the manager may hold all descriptors with the records of
+    /// the predecessor.
+    pub(crate) fn succeed(
+        &mut self,
+        now: Time,
+        descriptors: &Descriptors,
+        sockets: &Sockets,
+        may_be_stored: bool,
+    ) {
+        self.start();
+        if self.store.is_none() {
+            return;
+        }
+        for (token, descriptor) in listening(descriptors, sockets) {
+            let uid = descriptor.uid();
+            if may_be_stored && self.has_room(uid) {
+                self.insert(token, uid, descriptor.cookie(), (None, None));
+            }
+            self.turns.insert(uid, token);
+        }
+        if may_be_stored {
+            self.retry = Some(now + AFTER_HANDOVER);
+        }
+    }
+
+    /// Queues a descriptor that has begun to listen, or whose state may have changed.
+    pub(crate) fn check(&mut self, uid: u32, token: Token) {
+        if self.store.is_some() {
+            self.turns.insert(uid, token);
+        }
+    }
+
+    /// Queues a descriptor that the manager holds: its socket has changed or is closed.
+    pub(crate) fn check_stored(&mut self, token: Token) {
+        if let Some(stored) = self.stored.get(&token) {
+            self.turns.insert(stored.uid, token);
+        }
+    }
+
+    /// Adds a descriptor that was restored by a record of the manager.
+    pub(crate) fn add_restored(&mut self, token: Token, record: &ListenerRecord) {
+        if self.store.is_some() {
+            let stored = (checksum(&record.socket), None);
+            self.insert(token, record.owner.uid, record.cookie, stored);
+        }
+    }
+
+    /// Lets the manager close descriptors that the daemon does not restore, before it serves programs.
+    pub(crate) fn discard(&mut self, cookies: impl Iterator<Item = u64>) {
+        if let Some(store) = &self.store
+            && let Err(error) = store.remove_all(cookies)
+        {
+            self.log_failure(&error);
+        }
+    }
+
+    /// Queues the descriptors of a user that the manager holds, or those of all users, after a change that concerns
+    /// several of them.
+    pub(crate) fn check_all(&mut self, uid: Option<u32>) {
+        for (token, stored) in &self.stored {
+            if uid.is_none_or(|uid| uid == stored.uid) {
+                self.turns.insert(stored.uid, *token);
+            }
+        }
+    }
+
+    /// Returns the time of the next message to the manager, if there is one to be sent later.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.retry.filter(|_| !self.turns.is_empty())
+    }
+
+    /// Lets the manager close all descriptors, since the daemon ends or hands over to the next process of the service.
+    pub(crate) fn close(&mut self) {
+        let stored = std::mem::take(&mut self.stored);
+        self.by_user.clear();
+        if let Some(store) = self.store.take()
+            && let Err(error) = store.remove_all(stored.values().map(|stored| stored.cookie))
+        {
+            self.log_failure(&error);
+        }
+    }
+
+    /// Removes the next descriptor to be compared; none while the manager cannot be reached, or has got as many messages
+    /// as it should.
+    pub(crate) fn next_turn(&mut self, now: Time) -> Option<(u32, Token)> {
+        if self.turns.is_empty() || self.retry.is_some_and(|at| at > now) {
+            return None;
+        }
+        self.retry = None;
+        if self.interval.0 <= now {
+            self.interval = (now + INTERVAL, PER_INTERVAL);
+        }
+        let (end, left) = self.interval;
+        let Some(left) = left.checked_sub(1) else {
+            self.retry = Some(end);
+            return None;
+        };
+        self.interval.1 = left;
+        self.turns.next()
+    }
+
+    /// Compares a descriptor, `None` if the program has closed it, with what the manager holds: removes it if it does not
+    /// listen any more, and stores it if it does and its record has changed. If the manager cannot be reached, the
+    /// descriptor is compared again later.
+    pub(crate) fn update(
+        &mut self,
+        now: Time,
+        (uid, token): (u32, Token),
+        descriptor: Option<&Descriptor>,
+        sockets: &Sockets,
+    ) {
+        if let Err(error) = self.try_update((uid, token), descriptor, sockets) {
+            self.turns.insert(uid, token);
+            self.retry = Some(now + PAUSE);
+            if error.kind() != io::ErrorKind::WouldBlock {
+                self.log_failure(&error);
+                // Another manager may have taken its place.
+                if let Ok(Some(store)) = ListenerStore::connect() {
+                    self.store = Some(store);
+                }
+            }
+        }
+    }
+
+    fn try_update(
+        &mut self,
+        (uid, token): (u32, Token),
+        descriptor: Option<&Descriptor>,
+        sockets: &Sockets,
+    ) -> io::Result<()> {
+        let Some(store) = &self.store else {
+            return Ok(());
+        };
+        let record = descriptor.and_then(|d| Some((d, record_of(sockets, d)?)));
+        let Some((descriptor, record)) = record else {
+            if let Some(stored) = self.stored.get(&token) {
+                store.remove(stored.cookie)?;
+                self.remove(token);
+            }
+            return Ok(());
+        };
+        let sum = checksum(&record.socket);
+        if let Some(stored) = self.stored.get_mut(&token) {
+            if stored.checksum == sum {
+                return Ok(());
+            }
+            let slot = stored.slot.map_or(RecordSlot::First, RecordSlot::other);
+            store.store_record(stored.cookie, slot, &record.file()?)?;
+            (stored.checksum, stored.slot) = (sum, Some(slot));
+            return store.remove_record(stored.cookie, slot.other());
+        }
+        if !self.has_room(uid) {
+            self.beyond.insert(uid, token);
+            self.log_limit(uid);
+        } else if let Some(ours) = descriptor.ours() {
+            let slot = RecordSlot::First;
+            store.store_record(record.cookie, slot, &record.file()?)?;
+            store.store_end(record.cookie, ours)?;
+            self.insert(token, uid, record.cookie, (sum, Some(slot)));
+        }
+        Ok(())
+    }
+
+    /// Returns whether the manager may hold another descriptor of a user: as many as are still free for all users, so
+    /// that a single user takes half of them.
+    fn has_room(&self, uid: u32) -> bool {
+        let own = self.by_user.get(&uid).copied().unwrap_or_default();
+        own < self.limit.saturating_sub(self.stored.len())
+    }
+
+    fn insert(
+        &mut self,
+        token: Token,
+        uid: u32,
+        cookie: u64,
+        (checksum, slot): (Option<[u8; 4]>, Option<RecordSlot>),
+    ) {
+        let stored = StoredListener {
+            uid,
+            cookie,
+            checksum,
+            slot,
+        };
+        self.stored.insert(token, stored);
+        *self.by_user.entry(uid).or_default() += 1;
+    }
+
+    /// Removes a descriptor that the manager does not hold any more. Another one may have its place.
+    fn remove(&mut self, token: Token) {
+        let Some(stored) = self.stored.remove(&token) else {
+            return;
+        };
+        if let Some(own) = self.by_user.get_mut(&stored.uid) {
+            *own -= 1;
+            if *own == 0 {
+                self.by_user.remove(&stored.uid);
+            }
+        }
+        if let Some((uid, token)) = self.beyond.next() {
+            self.turns.insert(uid, token);
+        }
+    }
+
+    fn log_limit(&mut self, uid: u32) {
+        if !std::mem::replace(&mut self.limit_logged, true) {
+            (self.log)(&format!(
+                "listening sockets of user {uid} would not outlast a crash of the daemon: the service manager holds {} of \
+                 all users; raise limits.stored-listeners, and FileDescriptorStoreMax= of the unit to three times as many",
+                self.limit
+            ));
+        }
+    }
+
+    fn log_failure(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.failure_logged, true) {
+            (self.log)(&format!(
+                "the service manager does not hold listening sockets (NOTIFY_SOCKET): {error}"
+            ));
+        }
+    }
+}
+
+/// Returns the descriptors that listen.
+pub(crate) fn listening<'a>(
+    descriptors: &'a Descriptors,
+    sockets: &'a Sockets,
+) -> impl Iterator<Item = (Token, &'a Descriptor)> {
+    let listens = |d: &Descriptor| {
+        let status = sockets.status(d.socket());
+        !d.is_ended() && status.is_ok_and(|status| status.is_listening)
+    };
+    descriptors.iter().filter(move |(_, d)| listens(d))
+}
+
+/// Returns the record of a descriptor, if it listens.
+fn record_of(sockets: &Sockets, descriptor: &Descriptor) -> Option<ListenerRecord> {
+    let status = sockets.status(descriptor.socket()).ok()?;
+    if descriptor.is_ended() || descriptor.is_closed() || status.style != Style::OneToOne {
+        return None;
+    }
+    Some(ListenerRecord {
+        stored_at: clock(),
+        owner: descriptor.owner(),
+        cookie: descriptor.cookie(),
+        inode: descriptor.inode(),
+        phase: descriptor.phase(),
+        socket: sockets.export_listener(descriptor.socket())?.into(),
+    })
+}
