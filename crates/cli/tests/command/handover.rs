@@ -243,6 +243,7 @@ impl Managed {
             self.command("list");
             let line = self.served.daemon.json_line();
             let names = line["held"].as_object().unwrap().keys();
+            let names = names.filter(|name| name.starts_with("carrick-listener-"));
             if expected(&names.map(String::as_str).collect::<Vec<_>>()) {
                 return;
             }

@@ -135,7 +135,8 @@ fn listeners_of_a_user_beyond_a_limit_are_not_held() {
     let reset = json!({"failed": 1, "error": "ECONNRESET"});
     assert_eq!(third.running.json_line(), reset);
     let log = managed.end();
-    let reported = log.matches("raise limits.stored-listeners, and FileDescriptorStoreMax=");
+    let reported =
+        log.matches("raise limits.stored-listeners, up to 1024, and FileDescriptorStoreMax=");
     assert_eq!(reported.count(), 1, "{log}");
 }
 
@@ -177,6 +178,34 @@ fn a_kill_after_a_planned_restart_is_survived() {
     assert_eq!(server.running.json_line(), reset);
     let _client = client(&managed, "5318");
     assert_eq!(server.running.json_line()["accepted"], 2);
+    managed.end();
+}
+
+/// A one-to-many socket is restored without its associations, and their identifiers are not those of later ones.
+#[test]
+fn a_pending_recvfrom_outlasts_a_killed_daemon() {
+    if !has_python() {
+        return;
+    }
+    let mut managed = Managed::start_with("killed-many", "");
+    let mut server = Server::start_as("many", &managed, "5319");
+    let mut seen = Vec::new();
+    for round in 0..3 {
+        managed.wait_for_listeners(1);
+        if round > 0 {
+            // The file with the identifiers is passed as well.
+            assert_eq!(managed.kill(), 3);
+        }
+        let _client = client(&managed, "5319");
+        let line = server.running.json_line();
+        let found = line["identifiers"].as_array().unwrap();
+        assert_eq!(found.len(), 1, "{line}");
+        seen.push(found[0].as_u64().unwrap());
+    }
+    assert!(
+        seen[0] + 60_000 < seen[1] && seen[1] + 60_000 < seen[2],
+        "{seen:?}"
+    );
     managed.end();
 }
 

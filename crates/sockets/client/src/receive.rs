@@ -114,14 +114,16 @@ fn message(
     };
     let mut space = parts;
     let mut last = received.len;
+    let mut sequence = received.header.map(|header| header.sequence);
     while received.has_rest && !peeks {
         IoSliceMut::advance_slices(&mut space, std::mem::take(&mut last));
-        if space.is_empty() {
+        if space.is_empty() || !is_next(fd, sequence) {
             break;
         }
         match attempt(fd, space, false) {
             Ok(ReadAttempt::Received(next)) if next.header.is_some() => {
                 last = next.len;
+                sequence = next.header.map(|header| header.sequence);
                 received.len += next.len;
                 received.is_end = next.is_end;
                 received.has_rest = next.has_rest;
@@ -140,6 +142,19 @@ fn message(
         }
     }
     Ok(ReadAttempt::Received(received))
+}
+
+/// Returns whether the next frame, if it has arrived, follows the one with this sequence number. Another daemon that has
+/// restored a listening socket does not have the rest of a message.
+fn is_next(fd: BorrowedFd<'_>, sequence: Option<u32>) -> bool {
+    if peek_offset(fd) > 0 {
+        set_peek_offset(fd, 0);
+    }
+    let mut bytes = [0; HEADER];
+    let with = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let peeked = read(fd, &mut [IoSliceMut::new(&mut bytes)], with);
+    let header = peeked.ok().and_then(|_| Header::decode(&bytes).ok());
+    header.is_none_or(|next| sequence.is_none_or(|last| next.sequence == last.wrapping_add(1)))
 }
 
 /// Reads a frame, or a part of one.

@@ -64,7 +64,7 @@ pub struct Config {
     /// `SO_SNDBUF`. Default: 256 MiB.
     pub send_memory_per_user: usize,
     /// Limit of the listening sockets that a service manager holds, so that they outlast a daemon that is killed. A user
-    /// may have as many as are still free: a single one half of them. Default: 1024.
+    /// may have as many as are still free: a single one half of them. Default and maximum: 1024.
     pub stored_listeners: usize,
     /// SCTP ports that only their users, the owners, and the superuser may bind. Default: none.
     pub reserved_ports: Vec<ReservedPorts>,

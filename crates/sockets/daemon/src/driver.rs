@@ -65,8 +65,18 @@ impl Driver {
     }
 
     /// Restores listening descriptors that the service manager has passed, and lets it hold those of this daemon.
-    pub(crate) fn restore_listeners(&mut self, passed: BTreeMap<u64, Vec<OwnedFd>>) {
-        self.parts.listeners.start();
+    /// Associations get identifiers behind those in a file that it has passed.
+    pub(crate) fn restore_listeners(
+        &mut self,
+        passed: BTreeMap<u64, Vec<OwnedFd>>,
+        associations: Option<OwnedFd>,
+    ) {
+        let parts = &mut self.parts;
+        parts.listeners.start();
+        let next = associations.and_then(|file| parts.listeners.continue_ids(file));
+        if let Some(next) = next {
+            parts.sockets.skip_association_ids(next);
+        }
         restore(&mut self.parts, passed);
     }
 

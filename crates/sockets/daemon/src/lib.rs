@@ -17,7 +17,8 @@
 //! A process with its own protocol stack ([`carrick::Config::daemon`]) leases an SCTP port, and gets its packets instead of
 //! messages.
 //!
-//! A successor continues all sockets in another process ([`Daemon::take_over`]).
+//! A successor continues all sockets in another process ([`Daemon::take_over`]). Listening sockets outlast a daemon that is
+//! killed, if a service manager holds them ([`Daemon::bind_on`]).
 //!
 //! Users are served in turn, and the files that they pass to the daemon are closed by threads of their own, because that
 //! may block. Clients are limited by their user ([`Limits`]); bytes that are no frame end the descriptor with
@@ -25,6 +26,7 @@
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
+mod association_ids;
 mod association_log;
 mod capture;
 mod clients;
@@ -136,10 +138,11 @@ impl Daemon {
             control,
             held,
             listeners,
+            associations,
         } = passed;
         if held.is_empty() {
             let mut daemon = Self::open(config, control)?;
-            daemon.driver.restore_listeners(listeners);
+            daemon.driver.restore_listeners(listeners, associations);
             return Ok(daemon);
         }
         let log = config.log;

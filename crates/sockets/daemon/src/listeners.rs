@@ -15,8 +15,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use carrick_proto::export::{Format, Portable};
 use carrick_proto::{ImportError, Time, portable_struct};
-use carrick_sockets::{Sockets, Style};
+use carrick_sockets::{AssocId, Sockets, Style};
 
+use crate::association_ids::AssociationIds;
 use crate::descriptor::{Descriptor, Phase};
 use crate::descriptors::Descriptors;
 use crate::memory_file::sealed;
@@ -29,6 +30,10 @@ use crate::users::Owner;
 /// Time before the first message of a successor: the manager accepts none until it has got the process id from the
 /// predecessor.
 const AFTER_HANDOVER: Duration = Duration::from_secs(2);
+
+/// Limit of descriptors that the manager holds: it passes all names to the next process in one environment variable, whose
+/// size Linux limits to 128 KiB.
+const MAX_STORED: usize = 1024;
 
 /// Descriptors that are compared with what the manager holds in an [`INTERVAL`]. Programs can't load the manager beyond
 /// that, which serves the whole host.
@@ -105,6 +110,8 @@ pub(crate) struct Listeners {
     retry: Option<Time>,
     /// End of the interval, and the number of descriptors that may be compared in it.
     interval: (Time, usize),
+    /// Identifiers of associations, in a file that the manager holds since the first one-to-many socket.
+    ids: Option<AssociationIds>,
     limit_logged: bool,
     failure_logged: bool,
     log: fn(&str),
@@ -115,13 +122,14 @@ impl Listeners {
     pub(crate) fn new(limit: usize, log: fn(&str)) -> Self {
         Self {
             store: None,
-            limit,
+            limit: limit.min(MAX_STORED),
             stored: BTreeMap::new(),
             by_user: BTreeMap::new(),
             turns: Turns::default(),
             beyond: Turns::default(),
             retry: None,
             interval: (Time::ZERO, 0),
+            ids: None,
             limit_logged: false,
             failure_logged: false,
             log,
@@ -181,6 +189,24 @@ impl Listeners {
         }
     }
 
+    /// Continues the identifiers of associations of a predecessor that was killed. Returns the next one.
+    pub(crate) fn continue_ids(&mut self, file: OwnedFd) -> Option<AssocId> {
+        self.ids = AssociationIds::adopt(file);
+        self.ids.as_ref().map(AssociationIds::end)
+    }
+
+    /// Returns whether the identifiers of associations are known that programs may have from a predecessor.
+    pub(crate) fn has_ids(&self) -> bool {
+        self.ids.is_some()
+    }
+
+    /// Reserves identifiers of associations before they are used.
+    pub(crate) fn reserve_ids(&mut self, next: AssocId) {
+        if let Some(ids) = &mut self.ids {
+            ids.reserve(next);
+        }
+    }
+
     /// Adds a descriptor that was restored by a record of the manager.
     pub(crate) fn add_restored(&mut self, token: Token, record: &ListenerRecord) {
         if self.store.is_some() {
@@ -218,7 +244,9 @@ impl Listeners {
         let stored = std::mem::take(&mut self.stored);
         self.by_user.clear();
         if let Some(store) = self.store.take()
-            && let Err(error) = store.remove_all(stored.values().map(|stored| stored.cookie))
+            && let Err(error) = store
+                .remove_all(stored.values().map(|stored| stored.cookie))
+                .and_then(|()| store.remove_associations())
         {
             self.log_failure(&error);
         }
@@ -283,12 +311,24 @@ impl Listeners {
             }
             return Ok(());
         };
+        let status = sockets.status(descriptor.socket());
+        if self.ids.is_none() && status.is_ok_and(|status| status.style == Style::OneToMany) {
+            let ids = AssociationIds::create(sockets.next_association_id())?;
+            store.store_associations(ids.file())?;
+            self.ids = Some(ids);
+        }
         let sum = checksum(&record.socket);
         if let Some(stored) = self.stored.get_mut(&token) {
             if stored.checksum == sum {
                 return Ok(());
             }
-            let slot = stored.slot.map_or(RecordSlot::First, RecordSlot::other);
+            if stored.slot.is_none() {
+                // Records of predecessors have either name.
+                store.store_record(stored.cookie, RecordSlot::First, &record.file()?)?;
+                store.remove_record(stored.cookie, RecordSlot::Second)?;
+            }
+            let slot = stored.slot.unwrap_or(RecordSlot::First).other();
+            // Another file: the manager would ignore one that it has under the first name.
             store.store_record(stored.cookie, slot, &record.file()?)?;
             (stored.checksum, stored.slot) = (sum, Some(slot));
             return store.remove_record(stored.cookie, slot.other());
@@ -349,7 +389,8 @@ impl Listeners {
         if !std::mem::replace(&mut self.limit_logged, true) {
             (self.log)(&format!(
                 "listening sockets of user {uid} would not outlast a crash of the daemon: the service manager holds {} of \
-                 all users; raise limits.stored-listeners, and FileDescriptorStoreMax= of the unit to three times as many",
+                 all users; raise limits.stored-listeners, up to {MAX_STORED}, and FileDescriptorStoreMax= of the unit to \
+                 three times as many",
                 self.limit
             ));
         }
@@ -378,8 +419,7 @@ pub(crate) fn listening<'a>(
 
 /// Returns the record of a descriptor, if it listens.
 fn record_of(sockets: &Sockets, descriptor: &Descriptor) -> Option<ListenerRecord> {
-    let status = sockets.status(descriptor.socket()).ok()?;
-    if descriptor.is_ended() || descriptor.is_closed() || status.style != Style::OneToOne {
+    if descriptor.is_ended() || descriptor.is_closed() {
         return None;
     }
     Some(ListenerRecord {
@@ -390,4 +430,41 @@ fn record_of(sockets: &Sockets, descriptor: &Descriptor) -> Option<ListenerRecor
         phase: descriptor.phase(),
         socket: sockets.export_listener(descriptor.socket())?.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manager_gets_few_messages_at_once() {
+        let mut listeners = Listeners::new(usize::MAX, |_| ());
+        assert_eq!(listeners.limit, MAX_STORED);
+        for token in 1..=40 {
+            listeners.turns.insert(7, Token(token));
+        }
+        listeners.turns.insert(8, Token(41));
+        let mut now = Time::ZERO + Duration::from_secs(1);
+        for expected in [16, 16, 9] {
+            let turns: Vec<_> = std::iter::from_fn(|| listeners.next_turn(now)).collect();
+            assert_eq!(turns.len(), expected);
+            assert!(expected != 16 || listeners.next_timeout() == Some(now + INTERVAL));
+            now += INTERVAL;
+        }
+        assert_eq!(listeners.next_timeout(), None);
+    }
+
+    #[test]
+    fn users_share_what_the_manager_holds() {
+        let mut listeners = Listeners::new(4, |_| ());
+        for token in [1, 2] {
+            assert!(listeners.has_room(7));
+            listeners.insert(Token(token), 7, token, (None, None));
+        }
+        assert!(!listeners.has_room(7) && listeners.has_room(8));
+        listeners.beyond.insert(7, Token(3));
+        listeners.remove(Token(1));
+        assert!(listeners.has_room(7));
+        assert_eq!(listeners.turns.next(), Some((7, Token(3))));
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use carrick_sockets::{ListenerState, SocketId};
+use carrick_sockets::{ListenerState, SocketId, Style};
 use rustix::fs::{FileType, fstat};
 use rustix::net::{Shutdown, shutdown};
 
@@ -118,6 +118,11 @@ fn make(
     let failed = |reason: Reason| format!("{name} is not restored: {reason}");
     if record.cookie != cookie {
         return Err(failed("its record is that of another one".into()));
+    }
+    if state.style() == Style::OneToMany && !parts.listeners.has_ids() {
+        return Err(failed(
+            "the identifiers of its associations are unknown".into(),
+        ));
     }
     // 2
     let room = parts.users.check_descriptors(record.owner.uid);

@@ -32,6 +32,9 @@ const HELD: &str = "carrick-sockets";
 /// end follows.
 const LISTENER: &str = "carrick-listener-";
 
+/// Name of the file with the identifiers of associations.
+const ASSOCIATIONS: &str = "carrick-associations";
+
 /// Time for all messages to the manager when the daemon starts or ends.
 const TOGETHER: Duration = Duration::from_secs(5);
 
@@ -136,7 +139,7 @@ impl ListenerStore {
     /// Returns the number of listening descriptors that the manager holds, if it has reported that.
     pub(crate) fn capacity() -> Option<usize> {
         // The daemon's end of the pair, the record, and the next one.
-        capacity().map(|descriptors| descriptors / 3)
+        capacity().map(|descriptors| descriptors.saturating_sub(1) / 3)
     }
 
     /// Stores the daemon's end of a pair. The manager removes it when the program has closed the other end.
@@ -158,6 +161,23 @@ impl ListenerStore {
         record: &OwnedFd,
     ) -> io::Result<()> {
         self.store(&listener_name(cookie, Some(slot)), record)
+    }
+
+    /// Stores the file with the identifiers of associations, instead of another one.
+    ///
+    /// # Errors
+    /// As for [`Self::store_end`].
+    pub(crate) fn store_associations(&self, file: &OwnedFd) -> io::Result<()> {
+        self.remove_associations()?;
+        self.store(ASSOCIATIONS, file)
+    }
+
+    /// Removes the file with the identifiers of associations.
+    ///
+    /// # Errors
+    /// As for [`Self::store_end`].
+    pub(crate) fn remove_associations(&self) -> io::Result<()> {
+        self.remove_name(ASSOCIATIONS)
     }
 
     fn store(&self, name: &str, file: &OwnedFd) -> io::Result<()> {
@@ -288,6 +308,8 @@ pub struct Passed {
     pub(crate) held: Vec<OwnedFd>,
     /// Listening descriptors of a predecessor, by their cookies: the daemon's end and records in any order.
     pub(crate) listeners: BTreeMap<u64, Vec<OwnedFd>>,
+    /// File with the identifiers of associations of that predecessor.
+    pub(crate) associations: Option<OwnedFd>,
 }
 
 /// Returns the descriptors that the service manager has passed, by the environment variables `LISTEN_PID`,
@@ -315,6 +337,8 @@ pub fn passed() -> io::Result<Passed> {
         let name = names.next().unwrap_or_default();
         if name == HELD {
             passed.held.push(descriptor);
+        } else if name == ASSOCIATIONS {
+            passed.associations = Some(descriptor);
         } else if let Some(cookie) = listener_cookie(name) {
             passed.listeners.entry(cookie).or_default().push(descriptor);
         } else {

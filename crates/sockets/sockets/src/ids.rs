@@ -37,8 +37,30 @@ impl AssocId {
         self.0
     }
 
+    /// Returns the identifier with a number; `None` for one that has another meaning.
+    pub const fn from_number(number: i32) -> Option<Self> {
+        if number < Self::FIRST.0 {
+            return None;
+        }
+        Some(Self(number))
+    }
+
     pub(crate) fn next(self) -> Self {
-        self.0.checked_add(1).map_or(Self::FIRST, Self)
+        self.after(1)
+    }
+
+    /// Returns the identifier `count` behind this one; the first one follows the last one.
+    #[must_use]
+    pub fn after(self, count: u32) -> Self {
+        let all = i64::from(i32::MAX) - i64::from(Self::FIRST.0) + 1;
+        let place = i64::from(self.0) - i64::from(Self::FIRST.0) + i64::from(count);
+        Self((place % all) as i32 + Self::FIRST.0)
+    }
+
+    /// Returns the number of identifiers from this one to another one.
+    pub fn distance_to(self, other: Self) -> u32 {
+        let all = i64::from(i32::MAX) - i64::from(Self::FIRST.0) + 1;
+        (i64::from(other.0) - i64::from(self.0)).rem_euclid(all) as u32
     }
 }
 

@@ -1,10 +1,10 @@
-"""Servers and a client of SCTP: listener.py server PORT, listener.py idle PORT, listener.py client PORT.
+"""Servers and a client of SCTP: listener.py server PORT, listener.py idle PORT, listener.py many PORT, listener.py client PORT.
 
 A server sets options, listens, and echoes the messages of each association in a thread; another one waits
 in accept, but for an idle server. It prints a line of JSON when it listens, for each association that it accepts, with the options that this has
 inherited, and for the error of each that fails. A line on standard input is a command: "names" prints the
-local address of the listening socket, "delay" switches SCTP_NODELAY off, and "close" closes it. The client sends a
-message, prints a line when it is echoed, and waits for the end of its input.
+local address of the listening socket, "delay" switches SCTP_NODELAY off, and "close" closes it. Server "many" echoes the
+messages of a one-to-many socket, and prints the identifiers of its associations for each. The client sends a message, prints a line when it is echoed, and waits for the end of its input.
 """
 
 import errno
@@ -15,7 +15,7 @@ import sys
 import threading
 
 SCTP = 132
-INITMSG, NODELAY = 2, 3
+INITMSG, NODELAY, ASSOC_ID_LIST = 2, 3, 29
 STREAMS = struct.pack("=HHHH", 3, 7, 0, 0)
 
 
@@ -70,6 +70,18 @@ def server(port, accepts=True):
             show(closed=port)
 
 
+def many(port):
+    listener = socket.socket(socket.AF_INET, socket.SOCK_SEQPACKET, SCTP)
+    listener.bind(("127.0.0.1", port))
+    listener.listen(5)
+    show(listening=port)
+    while True:
+        message, peer = listener.recvfrom(4096)
+        count, *identifiers = struct.unpack("=I3i", listener.getsockopt(SCTP, ASSOC_ID_LIST, 16).ljust(16, b"\0"))
+        show(identifiers=identifiers[:count])
+        listener.sendto(message, peer)
+
+
 def client(port):
     association = opened()
     association.connect(("127.0.0.1", port))
@@ -82,4 +94,4 @@ def idle(port):
     server(port, accepts=False)
 
 
-{"server": server, "idle": idle, "client": client}[sys.argv[1]](int(sys.argv[2]))
+{"server": server, "idle": idle, "many": many, "client": client}[sys.argv[1]](int(sys.argv[2]))

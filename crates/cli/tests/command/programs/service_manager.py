@@ -57,7 +57,12 @@ class Service:
             descriptors.frombytes(value[: len(value) // 4 * 4])
         fields = dict(line.split("=", 1) for line in data.decode().splitlines())
         if fields.get("FDSTORE") == "1":
-            self.held += [(fields["FDNAME"], descriptor) for descriptor in descriptors]
+            for descriptor in descriptors:
+                # As systemd, it ignores a file that it has under any name.
+                if any(os.path.samestat(os.fstat(descriptor), os.fstat(held)) for _, held in self.held):
+                    os.close(descriptor)
+                else:
+                    self.held.append((fields["FDNAME"], descriptor))
             return
         for descriptor in descriptors:
             os.close(descriptor)

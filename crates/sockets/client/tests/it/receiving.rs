@@ -105,6 +105,26 @@ fn a_message_of_several_frames_is_one() {
     assert_eq!(received.flags, MSG_EOR);
 }
 
+/// docs/sockets.md: a daemon that has restored a listening socket does not have the rest of a message.
+#[test]
+fn a_message_without_its_rest_ends_there() {
+    let socket = TestSocket::established(&[]);
+    let start = vec![1; MAX_PAYLOAD];
+    let first = Header {
+        is_end: false,
+        has_rest: true,
+        ..header(1)
+    };
+    socket.deliver(&first, &start);
+    socket.restore();
+    socket.deliver(&header(1), b"another one");
+    let received = receive(&socket, 2 * MAX_PAYLOAD, 0, 0).unwrap();
+    assert_eq!((received.bytes, received.flags), (start, 0));
+    let received = receive(&socket, 2 * MAX_PAYLOAD, 0, 0).unwrap();
+    assert_eq!(received.bytes, b"another one");
+    assert_eq!(received.flags, MSG_EOR);
+}
+
 #[test]
 fn peeked_messages_stay() {
     let socket = TestSocket::established(&[]);

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use carrick_ipc::{Description, FrameKind, HEADER, Header, MAX_FRAME, Property, Request};
@@ -45,6 +46,8 @@ pub(crate) struct TestSocket {
     pub(crate) daemon: OwnedFd,
     /// Requests that the daemon has answered, as text.
     pub(crate) requests: Arc<Mutex<Vec<String>>>,
+    /// Sequence number of the next frame to the program.
+    sequence: AtomicU32,
 }
 
 impl TestSocket {
@@ -66,6 +69,7 @@ impl TestSocket {
             fd,
             daemon,
             requests,
+            sequence: AtomicU32::new(u32::MAX),
         }
     }
 
@@ -84,8 +88,17 @@ impl TestSocket {
         &self.fd
     }
 
+    /// Lets another daemon continue the pair.
+    pub(crate) fn restore(&self) {
+        self.sequence.fetch_add(1000, Ordering::Relaxed);
+    }
+
     /// Sends a frame to the program.
     pub(crate) fn deliver(&self, header: &Header, payload: &[u8]) {
+        let header = Header {
+            sequence: self.sequence.fetch_add(1, Ordering::Relaxed),
+            ..*header
+        };
         let frame = [&header.encode()[..], payload].concat();
         assert_eq!(
             send(&self.daemon, &frame, SendFlags::NOSIGNAL),

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, send, shutdown, sockopt};
 
 use crate::pair::{AT_ONCE, open_pair};
+use crate::timer::clock;
 use crate::users::Owner;
 
 pub(crate) use incoming::{FrameBuffers, FrameLengths, Incoming, ProgramFrame, ProgramMessage};
@@ -100,6 +101,8 @@ impl Descriptor {
     pub(crate) fn restored(socket: SocketId, owner: Owner, end: PairEnd, phase: Phase) -> Self {
         let mut descriptor = Self::new(socket, owner, end);
         descriptor.phase = phase;
+        // A program that has some frames of a message detects by another number that the rest is missing.
+        descriptor.outgoing = Outgoing::starting_at(clock() as u32);
         descriptor.incoming.set_readable(true);
         descriptor
     }

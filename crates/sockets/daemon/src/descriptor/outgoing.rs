@@ -63,6 +63,14 @@ pub(crate) struct Outgoing {
 portable_struct! { Outgoing { frames, sequence } }
 
 impl Outgoing {
+    /// Returns no frames, the next of which has this sequence number.
+    pub(super) fn starting_at(sequence: u32) -> Self {
+        Self {
+            frames: VecDeque::new(),
+            sequence,
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }

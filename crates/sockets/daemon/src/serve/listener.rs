@@ -8,6 +8,8 @@ use crate::parts::Parts;
 
 /// Sends the manager what has changed, as much as is due now.
 pub(crate) fn update_store(parts: &mut Parts, now: Time) {
+    let next = parts.sockets.next_association_id();
+    parts.listeners.reserve_ids(next);
     while let Some((uid, token)) = parts.listeners.next_turn(now) {
         let descriptor = parts.descriptors.get(token);
         let sockets = &parts.sockets;

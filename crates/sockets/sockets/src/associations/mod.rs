@@ -227,6 +227,16 @@ impl Associations {
         Some(id)
     }
 
+    /// Returns the identifier of the next association, unless it is in use.
+    pub(crate) fn next_id(&self) -> AssocId {
+        self.next
+    }
+
+    /// Changes the identifier of the next association.
+    pub(crate) fn set_next_id(&mut self, next: AssocId) {
+        self.next = next;
+    }
+
     /// Returns the state that is exported: the associations, the next identifier, and the closed sockets.
     pub(crate) fn exported(
         &self,

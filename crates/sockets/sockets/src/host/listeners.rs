@@ -12,7 +12,7 @@ use carrick_proto::{ImportError, Time, portable_struct};
 use super::Sockets;
 use crate::errno::Errno;
 use crate::host::calls::bind::bind_scope;
-use crate::ids::SocketId;
+use crate::ids::{AssocId, SocketId};
 use crate::ports::{Scope, import_config};
 use crate::settings::Options;
 use crate::table::{Family, SocketState, Style};
@@ -87,6 +87,17 @@ impl Sockets {
         let state = ListenerState::read(&mut input)?;
         input.finish()?;
         Ok(state)
+    }
+
+    /// Returns the identifier of the next association, unless it is in use.
+    pub fn next_association_id(&self) -> AssocId {
+        self.associations.next_id()
+    }
+
+    /// Begins with another identifier: programs with restored one-to-many sockets may know the ones before from another
+    /// process.
+    pub fn skip_association_ids(&mut self, next: AssocId) {
+        self.associations.set_next_id(next);
     }
 
     /// Creates a socket with the options, addresses and backlog of one that another process had, as `socket`,
