@@ -236,6 +236,13 @@ impl Managed {
         self.served.daemon.json_line()["passed"].as_u64().unwrap()
     }
 
+    /// Lets a successor take over, and waits until it is the process of the service.
+    pub(crate) fn reload(&mut self) {
+        self.command("reload");
+        let ready = self.served.daemon.json_line();
+        assert_eq!(ready["passed"], 0, "{ready}");
+    }
+
     /// Waits until the names of what the manager holds are as expected.
     fn wait_for_names(&mut self, expected: impl Fn(&[&str]) -> bool) {
         let start = Instant::now();

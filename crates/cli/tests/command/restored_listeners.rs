@@ -181,6 +181,23 @@ fn a_kill_after_a_planned_restart_is_survived() {
     managed.end();
 }
 
+/// A successor replaces the records of its predecessor.
+#[test]
+fn a_kill_after_a_handover_is_survived() {
+    if !has_python() {
+        return;
+    }
+    let mut managed = Managed::start_with("killed-successor", "");
+    let mut server = Server::start(&managed, "5320");
+    managed.wait_for_listeners(1);
+    managed.reload();
+    managed.wait_for_records("-2");
+    assert_eq!(managed.kill(), 2);
+    let _client = client(&managed, "5320");
+    assert_eq!(server.running.json_line()["accepted"], 1);
+    managed.end();
+}
+
 /// A one-to-many socket is restored without its associations, and their identifiers are not those of later ones.
 #[test]
 fn a_pending_recvfrom_outlasts_a_killed_daemon() {

@@ -1,7 +1,7 @@
 """A service manager that restarts a daemon: service_manager.py NOTIFY PROGRAM ARGUMENT...
 
 NOTIFY is the path of its notification socket. Lines on standard input are commands: "restart" restarts the service with
-SIGUSR1, "kill" with SIGKILL, and "list" prints the number of descriptors of each name that are held; the end of
+SIGUSR1, "kill" with SIGKILL, "reload" sends SIGUSR2, after which a successor is the process of the service, and "list" prints the number of descriptors of each name that are held; the end of
 the input ends the service with SIGTERM. What the service stores (FDSTORE) is passed to its next process, in another
 order, as sd_listen_fds(3) describes. A line of JSON is printed when a process is ready, with the number of descriptors
 passed to it, and one when all that was held for a restart is released.
@@ -28,6 +28,7 @@ class Service:
         self.held = []
         self.passed = 0
         self.process = None
+        self.main = None
 
     def start(self):
         held = [descriptor for _, descriptor in reversed(self.held)]
@@ -47,6 +48,7 @@ class Service:
         self.process = subprocess.Popen(
             shell + self.command, env=os.environ | variables, preexec_fn=prepare, close_fds=False
         )
+        self.main = os.pidfd_open(self.process.pid)
 
     def take(self):
         """Processes a notification."""
@@ -73,6 +75,9 @@ class Service:
             self.held = [(name, descriptor) for name, descriptor in self.held if name != fields["FDNAME"]]
         if fields.get("FDSTOREREMOVE") == "1" and fields["FDNAME"] == "carrick-sockets":
             print(json.dumps({"released": self.passed}), flush=True)
+        if "MAINPID" in fields:
+            self.process.wait()
+            self.main = os.pidfd_open(int(fields["MAINPID"]))
         if fields.get("READY") == "1":
             print(json.dumps({"ready": self.process.pid, "passed": self.passed}), flush=True)
 
@@ -82,11 +87,12 @@ class Service:
 
     def stop(self, number):
         """Ends the process, and processes its notifications meanwhile. Returns its code."""
-        self.process.send_signal(number)
-        while self.process.poll() is None or select.select([self.notifications], [], [], 0)[0]:
+        signal.pidfd_send_signal(self.main, number)
+        while not select.select([self.main], [], [], 0)[0] or select.select([self.notifications], [], [], 0)[0]:
             if select.select([self.notifications], [], [], 0.01)[0]:
                 self.take()
-        return self.process.returncode
+        # That of a successor is unknown.
+        return self.process.wait()
 
 
 def main():
@@ -102,6 +108,8 @@ def main():
             sys.exit(service.stop(signal.SIGTERM))
         elif command == "list":
             service.list()
+        elif command == "reload":
+            signal.pidfd_send_signal(service.main, signal.SIGUSR2)
         elif service.stop(signal.SIGKILL if command == "kill" else signal.SIGUSR1) > 0:
             sys.exit(1)
         else:
