@@ -305,9 +305,13 @@ impl Listeners {
         };
         let record = descriptor.and_then(|d| Some((d, record_of(sockets, d)?)));
         let Some((descriptor, record)) = record else {
-            if let Some(stored) = self.stored.get(&token) {
-                store.remove(stored.cookie)?;
-                self.remove(token);
+            match self.stored.get(&token) {
+                Some(stored) => {
+                    store.remove(stored.cookie)?;
+                    self.remove(token);
+                }
+                // It may have got the place of another one beyond the limit.
+                None => self.queue_beyond(),
             }
             return Ok(());
         };
@@ -380,6 +384,11 @@ impl Listeners {
                 self.by_user.remove(&stored.uid);
             }
         }
+        self.queue_beyond();
+    }
+
+    /// Queues a descriptor beyond the limit, for which there may be a place.
+    fn queue_beyond(&mut self) {
         if let Some((uid, token)) = self.beyond.next() {
             self.turns.insert(uid, token);
         }
