@@ -17,7 +17,7 @@ pub(super) struct ReadyPorts {
 }
 
 impl ReadyPorts {
-    /// Adds a port behind the others of its owner, unless it is ready already.
+    /// Adds a port behind those of the same owner that are ready, unless it is one of them.
     pub(super) fn insert(&mut self, owner: u32, id: PortId) {
         if !self.members.insert(id) {
             return;
@@ -46,7 +46,7 @@ impl ReadyPorts {
         }
     }
 
-    /// Removes [`Self::first`], which has nothing to send. The turn goes on with the next port of the owner.
+    /// Removes [`Self::first`], which has nothing to send. The next port of the owner has the turn.
     pub(super) fn remove_first(&mut self) {
         let Some(owner) = self.owners.front().copied() else {
             return;
