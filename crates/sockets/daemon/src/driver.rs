@@ -394,7 +394,7 @@ impl Driver {
         let udp_port = self.transport().encapsulation_port();
         let (sockets, network) = (&mut self.parts.sockets, &mut self.parts.network);
         network.flush(cx);
-        while budget.as_ref().is_none_or(Budget::is_left) {
+        while budget.is_none_or(|budget| budget.is_left()) {
             let next = self.outgoing.poll(|out| sockets.poll_transmit(now, out));
             let Some((transmit, bytes)) = next else {
                 return false;

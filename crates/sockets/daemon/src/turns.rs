@@ -82,7 +82,7 @@ impl Turns {
 }
 
 /// Time of a round.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget(Instant);
 
 impl Budget {
