@@ -61,10 +61,12 @@ fn owners_send_in_turn() {
         }
         let before = w.on(A, |s, now| {
             for _ in 0..MESSAGES {
-                peers
-                    .iter()
-                    .for_each(|port| send(s, now, many, Some(*port)));
-                ports.iter().for_each(|socket| send(s, now, *socket, None));
+                for port in &peers {
+                    send(s, now, many, Some(*port));
+                }
+                for socket in &ports {
+                    send(s, now, *socket, None);
+                }
             }
             send(s, now, quiet, None);
             transmits_before(s, now, 7000)
