@@ -25,8 +25,13 @@ use crate::pair::send_with_files;
 /// First descriptor that a service manager passes (`SD_LISTEN_FDS_START`).
 const FIRST: i32 = 3;
 
-/// Name of the descriptors that the manager holds (`FDNAME=`).
-const HELD: &str = "carrick-sockets";
+/// Name of the descriptors that the manager holds (`FDNAME=`). It is short, since the next process gets the names of all
+/// in one string.
+const HELD: &str = "s";
+
+/// Maximum number of these descriptors: Linux limits a string of the environment, `LISTEN_FDNAMES=` with the names, to
+/// 128 KiB (`MAX_ARG_STRLEN`), of which other sockets of the unit have 1 KiB here.
+const MAX_HELD: usize = ((127 << 10) - "LISTEN_FDNAMES=".len()) / (HELD.len() + ":".len());
 
 /// Begin of the names of listening descriptors that the manager holds while the daemon runs. The cookie of the program's
 /// end follows.
@@ -240,6 +245,12 @@ pub(crate) fn hold(descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
             descriptors.len()
         )));
     }
+    if descriptors.len() > MAX_HELD {
+        return Err(io::Error::other(format!(
+            "{} descriptors are more than the {MAX_HELD} that can be passed to the next process",
+            descriptors.len()
+        )));
+    }
     // A descriptor whose peer closes it meanwhile is kept, since its end is part of the state.
     let store = format!("FDSTORE=1\nFDNAME={HELD}\nFDPOLL=0");
     let mut parts = descriptors.chunks(MAX_ATTACHED);
@@ -363,4 +374,23 @@ pub fn passed() -> io::Result<Passed> {
         rustix::io::ioctl_fionbio(socket, true)?;
     }
     Ok(passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// 8,190 descriptors with a name of 15 characters did not fit: the next process could not be started.
+    #[test]
+    fn the_names_of_all_held_descriptors_fit() {
+        let names = vec![HELD; MAX_HELD].join(":");
+        let names = format!("{names}:carrick-daemon.socket");
+        let started = Command::new("/bin/true")
+            .env("LISTEN_FDNAMES", names)
+            .status();
+        assert!(started.unwrap().success());
+        assert!(MAX_HELD > 64_000);
+    }
 }

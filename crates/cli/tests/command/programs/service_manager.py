@@ -73,7 +73,7 @@ class Service:
                 if name == fields["FDNAME"]:
                     os.close(descriptor)
             self.held = [(name, descriptor) for name, descriptor in self.held if name != fields["FDNAME"]]
-        if fields.get("FDSTOREREMOVE") == "1" and fields["FDNAME"] == "carrick-sockets":
+        if fields.get("FDSTOREREMOVE") == "1" and fields["FDNAME"] == "s":
             print(json.dumps({"released": self.passed}), flush=True)
         if "MAINPID" in fields:
             self.process.wait()
