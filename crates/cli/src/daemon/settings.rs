@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use carrick_daemon::{Config, ReservedPorts, SocketsConfig};
+use carrick_daemon::{Config, MAX_STORED_LISTENERS, ReservedPorts, SocketsConfig};
 use carrick_metrics::{ConfigText, LocatedError};
 use nix::unistd::User;
 use serde::de::{Error, Visitor};
@@ -149,9 +149,20 @@ pub(super) struct LimitSettings {
     /// Bytes in send buffers of one user.
     send_memory_per_user: Option<NonZeroUsize>,
     /// Listening sockets of all users that the service manager holds.
+    #[serde(deserialize_with = "stored_listeners")]
     stored_listeners: Option<usize>,
     /// Lowest SCTP port that users other than root may bind.
     first_unprivileged_port: Option<u16>,
+}
+
+fn stored_listeners<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    let number = usize::deserialize(deserializer)?;
+    if number > MAX_STORED_LISTENERS {
+        return Err(D::Error::custom(format!(
+            "expected a whole number from 0 to {MAX_STORED_LISTENERS}"
+        )));
+    }
+    Ok(Some(number))
 }
 
 /// Time such as "5s".
@@ -336,6 +347,10 @@ mod tests {
         (
             "[limits]\nclients = 0\n",
             "f, line 2: clients: 0 is invalid; expected a whole number, at least 1",
+        ),
+        (
+            "[limits]\nstored-listeners = 1025",
+            "f, line 2: stored-listeners: 1025 is invalid; expected a whole number from 0 to 1024",
         ),
         (
             "[defaults]\nauth-enable = 1\n",

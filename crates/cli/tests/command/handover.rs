@@ -236,6 +236,14 @@ impl Managed {
         self.served.daemon.json_line()["passed"].as_u64().unwrap()
     }
 
+    /// Kills the daemon during a planned restart, when the manager has got this number of messages, and waits until it has
+    /// started again.
+    pub(crate) fn interrupt(&mut self, messages: usize) {
+        self.command(&format!("interrupt {messages}"));
+        // A line before may be that of what was released.
+        while self.served.daemon.json_line().get("ready").is_none() {}
+    }
+
     /// Lets a successor take over, and waits until it is the process of the service.
     pub(crate) fn reload(&mut self) {
         self.command("reload");

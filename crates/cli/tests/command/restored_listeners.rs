@@ -114,6 +114,23 @@ fn a_closed_listener_is_not_restored() {
     assert!(log.contains("1 listening sockets"), "{log}");
 }
 
+/// The manager's socket has room for ten messages: each socket is held once, with one record.
+#[test]
+fn listeners_beyond_the_queue_of_messages_are_held() {
+    if !has_python() {
+        return;
+    }
+    let mut managed = Managed::start_with("killed-several", "");
+    let _server = Server::start_as("several", &managed, "5400");
+    managed.wait_for_listeners(40);
+    for _ in 0..2 {
+        assert_eq!(managed.kill(), 2 * 40);
+        for port in ["5400", "5439"] {
+            client(&managed, port);
+        }
+    }
+}
+
 /// A user alone gets half of `limits.stored-listeners`; another listener takes the place of one that is closed.
 #[test]
 fn listeners_of_a_user_beyond_a_limit_are_not_held() {
@@ -135,8 +152,9 @@ fn listeners_of_a_user_beyond_a_limit_are_not_held() {
     let reset = json!({"failed": 1, "error": "ECONNRESET"});
     assert_eq!(third.running.json_line(), reset);
     let log = managed.end();
-    let reported =
-        log.matches("raise limits.stored-listeners, up to 1024, and FileDescriptorStoreMax=");
+    let reported = log.matches(
+        "the service manager holds 2 of this user and 2 of all users; limits.stored-listeners",
+    );
     assert_eq!(reported.count(), 1, "{log}");
 }
 
@@ -178,6 +196,22 @@ fn a_kill_after_a_planned_restart_is_survived() {
     assert_eq!(server.running.json_line(), reset);
     let _client = client(&managed, "5318");
     assert_eq!(server.running.json_line()["accepted"], 2);
+    managed.end();
+}
+
+/// The manager holds listening sockets also while it gets the state of all sockets.
+#[test]
+fn a_kill_during_a_planned_restart_is_survived() {
+    if !has_python() {
+        return;
+    }
+    let mut managed = Managed::start_with("killed-restarting", "");
+    let _server = Server::start(&managed, "5321");
+    for messages in 0..3 {
+        managed.wait_for_listeners(1);
+        managed.interrupt(messages);
+        client(&managed, "5321");
+    }
     managed.end();
 }
 

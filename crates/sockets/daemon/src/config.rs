@@ -9,6 +9,10 @@ use carrick::network::HostRoutes;
 use carrick_proto::AssociationConfig;
 use carrick_sockets::{PortObservers, ReservedPorts};
 
+/// Maximum of [`Config::stored_listeners`]: the service manager passes the names of all to the next process in one string,
+/// which Linux limits to 128 KiB.
+pub const MAX_STORED_LISTENERS: usize = 1024;
+
 /// Limits of the processes of one user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -63,8 +67,8 @@ pub struct Config {
     /// Limit of the bytes in the send buffers of all sockets of one user; at the limit they are as with a full
     /// `SO_SNDBUF`. Default: 256 MiB.
     pub send_memory_per_user: usize,
-    /// Limit of the listening sockets that a service manager holds, so that they outlast a daemon that is killed. A user
-    /// may have as many as are still free: a single one half of them. Default and maximum: 1024.
+    /// Limit of the listening sockets, at most [`MAX_STORED_LISTENERS`], that a service manager holds, so that they outlast
+    /// a daemon that is killed. A user may have as many as are still free: a single one half of them. Default: 1024.
     pub stored_listeners: usize,
     /// SCTP ports that only their users, the owners, and the superuser may bind. Default: none.
     pub reserved_ports: Vec<ReservedPorts>,
@@ -107,7 +111,7 @@ impl Config {
             receive_memory: 64 << 20,
             receive_memory_per_user: None,
             send_memory_per_user: 256 << 20,
-            stored_listeners: 1024,
+            stored_listeners: MAX_STORED_LISTENERS,
             reserved_ports: Vec::new(),
             first_unprivileged_port: 1024,
             metrics: None,

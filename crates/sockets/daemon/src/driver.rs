@@ -80,20 +80,36 @@ impl Driver {
         restore(&mut self.parts, passed);
     }
 
-    /// Lets the service manager hold the listening descriptors of a predecessor that are continued. With
-    /// `may_be_stored` it may hold them already. Those with the cookies in `superseded` are removed first.
-    pub(crate) fn store_listeners<'a>(
+    /// Keeps what the service manager holds of listening descriptors that are continued after a planned restart.
+    pub(crate) fn keep_listeners(
         &mut self,
-        may_be_stored: bool,
-        superseded: impl Iterator<Item = &'a u64>,
+        passed: &BTreeMap<u64, Vec<OwnedFd>>,
+        associations: Option<OwnedFd>,
     ) {
+        let parts = &mut self.parts;
+        let (descriptors, sockets) = (&parts.descriptors, &parts.sockets);
+        let listeners = &mut parts.listeners;
+        listeners.succeed(descriptors, sockets, |cookie| passed.contains_key(&cookie));
+        if let Some(file) = associations {
+            // The state has the next identifier.
+            let _ = listeners.continue_ids(file);
+        }
+        let gone = passed
+            .keys()
+            .copied()
+            .filter(|cookie| !listeners.holds(*cookie));
+        let gone: Vec<u64> = gone.collect();
+        listeners.discard(gone.into_iter());
+    }
+
+    /// Lets the service manager hold the listening descriptors of a predecessor that has handed over. It may hold all of
+    /// them already.
+    pub(crate) fn store_listeners(&mut self) {
         let now = self.timer.now();
         let parts = &mut self.parts;
         let (descriptors, sockets) = (&parts.descriptors, &parts.sockets);
-        parts
-            .listeners
-            .succeed(now, descriptors, sockets, may_be_stored);
-        parts.listeners.discard(superseded.copied());
+        parts.listeners.succeed(descriptors, sockets, |_| true);
+        parts.listeners.wait_after_handover(now);
     }
 
     pub(crate) fn transport(&self) -> Transport {

@@ -208,8 +208,13 @@ impl Handover<'_> {
     /// The reason; this daemon still has everything.
     pub(crate) fn hold(&self, parts: &mut Parts) -> Result<(), Reason> {
         let (network, file) = self.prepare(parts)?;
-        // The state contains them.
-        parts.listeners.close();
+        let count = self.held_descriptors(parts, &network).len() + 1;
+        if !service::can_be_passed(count, parts.listeners.names_length()) {
+            // The state contains them.
+            parts.listeners.close();
+        }
+        // The manager ignores the ends of listening descriptors that it holds under their own names. Without the file,
+        // which is the last one, the next process restores these alone.
         let mut all = self.held_descriptors(parts, &network);
         all.push(file.as_fd());
         service::hold(&all).map_err(described)

@@ -76,7 +76,7 @@ use tokio::sync::mpsc;
 pub use capture::{Capture, CaptureFilter};
 pub use carrick_ipc::CapturedPacket;
 pub use carrick_sockets::{Config as SocketsConfig, PortObservers, ReservedPorts};
-pub use config::{Config, DaemonEnd, Limits, StopRequest, default_socket};
+pub use config::{Config, DaemonEnd, Limits, MAX_STORED_LISTENERS, StopRequest, default_socket};
 pub use connection::{DaemonWatch, answers, counters, list};
 pub use error::DaemonError;
 
@@ -126,8 +126,8 @@ impl Daemon {
     /// Opens the sockets of the network, and the control socket unless the service manager has passed one
     /// ([`service::passed`]). The path of such a socket remains when the daemon stops. If the manager has passed the
     /// sockets of a predecessor ([`StopRequest::Hold`]), they are continued; where that is impossible, for example
-    /// with another UDP port, the reason is logged, and their programs get errors. After a predecessor that was killed,
-    /// the listening sockets that the manager held meanwhile are restored, as far as their ports and addresses are free.
+    /// with another UDP port, the reason is logged, and their programs get errors. Then, and after a predecessor that was
+    /// killed, the listening sockets that the manager held meanwhile are restored, as far as their ports and addresses are free.
     /// The manager holds those of this daemon, if it has a descriptor store. Must be called in a tokio runtime with I/O
     /// and time.
     ///
@@ -147,25 +147,28 @@ impl Daemon {
         }
         let log = config.log;
         let socket = config.socket.clone();
-        let continued = successor::continue_held(config.clone(), held);
+        let continued = successor::continue_held(config.clone(), held, &listeners);
         // What the manager keeps open would have no end for programs.
         if let Err(error) = service::release() {
             log(&format!(
                 "the service manager still holds the sockets of the previous process: {error}"
             ));
         }
-        let mut daemon = match continued {
-            Ok(successor) => Self::succeeding(successor, socket),
+        match continued {
+            Ok(successor) => {
+                let mut daemon = Self::succeeding(successor, socket);
+                daemon.driver.keep_listeners(&listeners, associations);
+                Ok(daemon)
+            }
             Err(reason) => {
                 log(&format!(
                     "the sockets of the previous process are not continued: {reason}"
                 ));
-                Self::open(config, control)?
+                let mut daemon = Self::open(config, control)?;
+                daemon.driver.restore_listeners(listeners, associations);
+                Ok(daemon)
             }
-        };
-        // The state of all sockets contains the listening ones.
-        daemon.driver.store_listeners(false, listeners.keys());
-        Ok(daemon)
+        }
     }
 
     fn open(mut config: Config, control: Option<OwnedFd>) -> Result<Self, DaemonError> {
@@ -230,7 +233,7 @@ impl Daemon {
         match successor::take_over(config) {
             Ok(successor) => {
                 let mut daemon = Self::succeeding(successor, socket);
-                daemon.driver.store_listeners(true, [].iter());
+                daemon.driver.store_listeners();
                 Ok(daemon)
             }
             Err(reason) => Err(DaemonError::NotTakenOver {

@@ -18,11 +18,12 @@ use carrick_proto::{ImportError, Time, portable_struct};
 use carrick_sockets::{AssocId, Sockets, Style};
 
 use crate::association_ids::AssociationIds;
+use crate::config::MAX_STORED_LISTENERS;
 use crate::descriptor::{Descriptor, Phase};
 use crate::descriptors::Descriptors;
 use crate::memory_file::sealed;
 use crate::poller::{PAUSE, Token};
-use crate::service::{ListenerStore, RecordSlot};
+use crate::service::{ListenerStore, RecordSlot, listener_names_length};
 use crate::timer::clock;
 use crate::turns::Turns;
 use crate::users::Owner;
@@ -30,10 +31,6 @@ use crate::users::Owner;
 /// Time before the first message of a successor: the manager accepts none until it has got the process id from the
 /// predecessor.
 const AFTER_HANDOVER: Duration = Duration::from_secs(2);
-
-/// Limit of descriptors that the manager holds: it passes all names to the next process in one environment variable, whose
-/// size Linux limits to 128 KiB.
-const MAX_STORED: usize = 1024;
 
 /// Descriptors that are compared with what the manager holds in an [`INTERVAL`]. Programs can't load the manager beyond
 /// that, which serves the whole host.
@@ -82,15 +79,66 @@ fn checksum(socket: &[u8]) -> Option<[u8; 4]> {
     socket.last_chunk().copied()
 }
 
+/// Record of a descriptor that the manager holds.
+#[derive(Clone, Copy, Debug)]
+enum HeldRecord {
+    /// None has been sent yet.
+    Missing,
+    /// A predecessor has stored it: the names are unknown.
+    OfPredecessor,
+    /// This process has stored it with a name. One with the other name may be left.
+    Stored { slot: RecordSlot, is_alone: bool },
+}
+
 /// Descriptor that the manager holds.
 #[derive(Debug)]
 struct StoredListener {
     uid: u32,
     cookie: u64,
-    /// Checksum of the socket's state; `None` if it is unknown, because the predecessor of a handover has stored it.
+    /// Checksum of the socket's state in the record; `None` if it is unknown, or there is none.
     checksum: Option<[u8; 4]>,
-    /// Name of the record, if this process has stored it.
-    slot: Option<RecordSlot>,
+    record: HeldRecord,
+}
+
+impl StoredListener {
+    /// Stores another record if the state of the socket has changed, and removes the one before. After an error, another
+    /// call continues: no name has two records then for good.
+    fn replace(
+        &mut self,
+        store: &ListenerStore,
+        sum: Option<[u8; 4]>,
+        record: &ListenerRecord,
+    ) -> io::Result<()> {
+        if self.checksum != sum {
+            if let HeldRecord::OfPredecessor = self.record {
+                // One with the first name may be there. The next one has the other name, and replaces both.
+                let slot = RecordSlot::First;
+                store.store_record(self.cookie, slot, &record.file()?)?;
+                let is_alone = false;
+                self.record = HeldRecord::Stored { slot, is_alone };
+            }
+            self.remove_other(store)?;
+            let (slot, is_alone) = match self.record {
+                HeldRecord::Stored { slot, .. } => (slot.other(), false),
+                HeldRecord::Missing | HeldRecord::OfPredecessor => (RecordSlot::First, true),
+            };
+            // Another file: the manager would ignore one that it has under the other name.
+            store.store_record(self.cookie, slot, &record.file()?)?;
+            self.record = HeldRecord::Stored { slot, is_alone };
+            self.checksum = sum;
+        }
+        self.remove_other(store)
+    }
+
+    fn remove_other(&mut self, store: &ListenerStore) -> io::Result<()> {
+        if let HeldRecord::Stored { slot, is_alone } = &mut self.record
+            && !*is_alone
+        {
+            store.remove_record(self.cookie, slot.other())?;
+            *is_alone = true;
+        }
+        Ok(())
+    }
 }
 
 /// Listening descriptors and the manager that holds them.
@@ -122,7 +170,7 @@ impl Listeners {
     pub(crate) fn new(limit: usize, log: fn(&str)) -> Self {
         Self {
             store: None,
-            limit: limit.min(MAX_STORED),
+            limit: limit.min(MAX_STORED_LISTENERS),
             stored: BTreeMap::new(),
             by_user: BTreeMap::new(),
             turns: Turns::default(),
@@ -150,29 +198,43 @@ impl Listeners {
         }
     }
 
-    /// As [`Self::start`], for a successor. With `may_be_stored`, the manager may hold all descriptors with the records of
+    /// As [`Self::start`], for a successor. The manager may hold those with the cookies of `is_stored` with the records of
     /// the predecessor.
     pub(crate) fn succeed(
         &mut self,
-        now: Time,
         descriptors: &Descriptors,
         sockets: &Sockets,
-        may_be_stored: bool,
+        is_stored: impl Fn(u64) -> bool,
     ) {
         self.start();
         if self.store.is_none() {
             return;
         }
         for (token, descriptor) in listening(descriptors, sockets) {
-            let uid = descriptor.uid();
-            if may_be_stored && self.has_room(uid) {
-                self.insert(token, uid, descriptor.cookie(), (None, None));
+            let (uid, cookie) = (descriptor.uid(), descriptor.cookie());
+            if is_stored(cookie) && self.has_room(uid) {
+                self.insert(token, uid, cookie, (None, HeldRecord::OfPredecessor));
             }
             self.turns.insert(uid, token);
         }
-        if may_be_stored {
-            self.retry = Some(now + AFTER_HANDOVER);
-        }
+    }
+
+    /// Sends no message until the manager accepts those of this process.
+    pub(crate) fn wait_after_handover(&mut self, now: Time) {
+        self.retry = Some(now + AFTER_HANDOVER);
+    }
+
+    /// Returns whether the manager holds the descriptor with a cookie.
+    pub(crate) fn holds(&self, cookie: u64) -> bool {
+        self.stored.values().any(|stored| stored.cookie == cookie)
+    }
+
+    /// Returns the length of the names of all that the manager holds.
+    pub(crate) fn names_length(&self) -> usize {
+        let stored = self.stored.values();
+        stored
+            .map(|stored| listener_names_length(stored.cookie))
+            .sum()
     }
 
     /// Queues a descriptor that has begun to listen, or whose state may have changed.
@@ -210,7 +272,7 @@ impl Listeners {
     /// Adds a descriptor that was restored by a record of the manager.
     pub(crate) fn add_restored(&mut self, token: Token, record: &ListenerRecord) {
         if self.store.is_some() {
-            let stored = (checksum(&record.socket), None);
+            let stored = (checksum(&record.socket), HeldRecord::OfPredecessor);
             self.insert(token, record.owner.uid, record.cookie, stored);
         }
     }
@@ -283,8 +345,9 @@ impl Listeners {
     ) {
         if let Err(error) = self.try_update((uid, token), descriptor, sockets) {
             self.turns.insert(uid, token);
-            self.retry = Some(now + PAUSE);
+            self.retry = Some(now + INTERVAL);
             if error.kind() != io::ErrorKind::WouldBlock {
+                self.retry = Some(now + PAUSE);
                 self.log_failure(&error);
                 // Another manager may have taken its place.
                 if let Ok(Some(store)) = ListenerStore::connect() {
@@ -322,31 +385,29 @@ impl Listeners {
             self.ids = Some(ids);
         }
         let sum = checksum(&record.socket);
-        if let Some(stored) = self.stored.get_mut(&token) {
-            if stored.checksum == sum {
+        if !self.stored.contains_key(&token) {
+            if !self.has_room(uid) {
+                self.beyond.insert(uid, token);
+                self.log_limit(uid);
                 return Ok(());
             }
-            if stored.slot.is_none() {
-                // Records of predecessors have either name.
-                store.store_record(stored.cookie, RecordSlot::First, &record.file()?)?;
-                store.remove_record(stored.cookie, RecordSlot::Second)?;
-            }
-            let slot = stored.slot.unwrap_or(RecordSlot::First).other();
-            // Another file: the manager would ignore one that it has under the first name.
-            store.store_record(stored.cookie, slot, &record.file()?)?;
-            (stored.checksum, stored.slot) = (sum, Some(slot));
-            return store.remove_record(stored.cookie, slot.other());
-        }
-        if !self.has_room(uid) {
-            self.beyond.insert(uid, token);
-            self.log_limit(uid);
-        } else if let Some(ours) = descriptor.ours() {
-            let slot = RecordSlot::First;
-            store.store_record(record.cookie, slot, &record.file()?)?;
+            let Some(ours) = descriptor.ours() else {
+                return Ok(());
+            };
+            // From now on it has its place, also if its record has to be sent later.
             store.store_end(record.cookie, ours)?;
-            self.insert(token, uid, record.cookie, (sum, Some(slot)));
+            self.insert(token, uid, record.cookie, (None, HeldRecord::Missing));
         }
-        Ok(())
+        let (Some(store), Some(stored)) = (&self.store, self.stored.get_mut(&token)) else {
+            return Ok(());
+        };
+        if let HeldRecord::OfPredecessor = stored.record
+            && let Some(ours) = descriptor.ours()
+        {
+            // The predecessor may not have stored it, as one beyond the limit.
+            store.store_end(stored.cookie, ours)?;
+        }
+        stored.replace(store, sum, &record)
     }
 
     /// Returns whether the manager may hold another descriptor of a user: as many as are still free for all users, so
@@ -361,13 +422,13 @@ impl Listeners {
         token: Token,
         uid: u32,
         cookie: u64,
-        (checksum, slot): (Option<[u8; 4]>, Option<RecordSlot>),
+        (checksum, record): (Option<[u8; 4]>, HeldRecord),
     ) {
         let stored = StoredListener {
             uid,
             cookie,
             checksum,
-            slot,
+            record,
         };
         self.stored.insert(token, stored);
         *self.by_user.entry(uid).or_default() += 1;
@@ -396,10 +457,12 @@ impl Listeners {
 
     fn log_limit(&mut self, uid: u32) {
         if !std::mem::replace(&mut self.limit_logged, true) {
+            let own = self.by_user.get(&uid).copied().unwrap_or_default();
             (self.log)(&format!(
-                "listening sockets of user {uid} would not outlast a crash of the daemon: the service manager holds {} of \
-                 all users; raise limits.stored-listeners, up to {MAX_STORED}, and FileDescriptorStoreMax= of the unit to \
-                 three times as many",
+                "further listening sockets of user {uid} end with the daemon if it is killed: the service manager holds {own} \
+                 of this user and {} of all users; limits.stored-listeners (at most {MAX_STORED_LISTENERS}) and a third of \
+                 FileDescriptorStoreMax= of the unit limit it to {}",
+                self.stored.len(),
                 self.limit
             ));
         }
@@ -448,7 +511,7 @@ mod tests {
     #[test]
     fn the_manager_gets_few_messages_at_once() {
         let mut listeners = Listeners::new(usize::MAX, |_| ());
-        assert_eq!(listeners.limit, MAX_STORED);
+        assert_eq!(listeners.limit, MAX_STORED_LISTENERS);
         for token in 1..=40 {
             listeners.turns.insert(7, Token(token));
         }
@@ -468,7 +531,7 @@ mod tests {
         let mut listeners = Listeners::new(4, |_| ());
         for token in [1, 2] {
             assert!(listeners.has_room(7));
-            listeners.insert(Token(token), 7, token, (None, None));
+            listeners.insert(Token(token), 7, token, (None, HeldRecord::Missing));
         }
         assert!(!listeners.has_room(7) && listeners.has_room(8));
         listeners.beyond.insert(7, Token(3));

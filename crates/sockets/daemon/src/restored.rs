@@ -29,14 +29,19 @@ struct PassedListener {
 
 impl PassedListener {
     /// Finds the files; `None` if the program has closed its end.
-    fn find(files: Vec<OwnedFd>) -> Option<Self> {
+    ///
+    /// # Errors
+    /// The end is missing.
+    fn find(files: Vec<OwnedFd>) -> Result<Option<Self>, Reason> {
         let is_record = |file: &OwnedFd| {
             let status = fstat(file);
             status.is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::RegularFile)
         };
         let (records, mut pairs): (Vec<_>, Vec<_>) = files.into_iter().partition(is_record);
-        let ours = pairs.pop().filter(|ours| !is_hung_up(ours))?;
-        Some(Self { ours, records })
+        let ours = pairs.pop().ok_or(
+            "a listening socket of the previous process is not restored: its end is missing",
+        )?;
+        Ok((!is_hung_up(&ours)).then_some(Self { ours, records }))
     }
 }
 
@@ -47,20 +52,25 @@ pub(crate) fn restore(parts: &mut Parts, passed: BTreeMap<u64, Vec<OwnedFd>>) {
     let mut removed = Vec::new();
     let log = parts.config.log;
     for (cookie, files) in passed {
-        let Some(listener) = PassedListener::find(files) else {
-            removed.push(cookie);
-            continue;
-        };
-        match restore_one(parts, cookie, listener) {
-            Ok(()) => restored += 1,
+        let found = PassedListener::find(files);
+        let made = found.and_then(|found| match found {
+            Some(listener) => restore_one(parts, cookie, listener).map(|()| true),
+            None => Ok(false),
+        });
+        match made {
+            Ok(true) => {
+                restored += 1;
+                continue;
+            }
+            Ok(false) => {}
             Err(reason) => {
-                removed.push(cookie);
                 failed += 1;
                 if failed <= MAX_LOGGED {
                     log(&reason);
                 }
             }
         }
+        removed.push(cookie);
     }
     if failed > MAX_LOGGED {
         let more = failed - MAX_LOGGED;

@@ -29,9 +29,9 @@ const FIRST: i32 = 3;
 /// in one string.
 const HELD: &str = "s";
 
-/// Maximum number of these descriptors: Linux limits a string of the environment, `LISTEN_FDNAMES=` with the names, to
-/// 128 KiB (`MAX_ARG_STRLEN`), of which other sockets of the unit have 1 KiB here.
-const MAX_HELD: usize = ((127 << 10) - "LISTEN_FDNAMES=".len()) / (HELD.len() + ":".len());
+/// Maximum length of the names of all descriptors, with a colon each: Linux limits a string of the environment,
+/// `LISTEN_FDNAMES=` with the names, to 128 KiB (`MAX_ARG_STRLEN`), of which other sockets of the unit have 1 KiB here.
+const MAX_NAMES: usize = (127 << 10) - "LISTEN_FDNAMES=".len();
 
 /// Begin of the names of listening descriptors that the manager holds while the daemon runs. The cookie of the program's
 /// end follows.
@@ -39,6 +39,9 @@ const LISTENER: &str = "carrick-listener-";
 
 /// Name of the file with the identifiers of associations.
 const ASSOCIATIONS: &str = "carrick-associations";
+
+/// Length of the name of such a descriptor, with a colon.
+const HELD_NAME: usize = HELD.len() + ":".len();
 
 /// Time for all messages to the manager when the daemon starts or ends.
 const TOGETHER: Duration = Duration::from_secs(5);
@@ -122,6 +125,11 @@ fn listener_name(cookie: u64, slot: Option<RecordSlot>) -> String {
     format!("{LISTENER}{cookie:x}{suffix}")
 }
 
+/// Returns the length of the names of a listening descriptor and its records in `LISTEN_FDNAMES`.
+pub(crate) fn listener_names_length(cookie: u64) -> usize {
+    3 * (listener_name(cookie, Some(RecordSlot::First)).len() + ":".len())
+}
+
 /// Returns the cookie in the name of a listening descriptor, or in that of its record.
 fn listener_cookie(name: &str) -> Option<u64> {
     let cookie = name.strip_prefix(LISTENER)?.split('-').next()?;
@@ -147,12 +155,15 @@ impl ListenerStore {
         capacity().map(|descriptors| descriptors.saturating_sub(1) / 3)
     }
 
-    /// Stores the daemon's end of a pair. The manager removes it when the program has closed the other end.
+    /// Stores the daemon's end of a pair. The manager keeps it when the program has closed the other end, since the state of
+    /// a planned restart contains it.
     ///
     /// # Errors
     /// `EAGAIN`: the manager has too many messages to read. Others: it could not be reached.
     pub(crate) fn store_end(&self, cookie: u64, ours: &OwnedFd) -> io::Result<()> {
-        self.store(&listener_name(cookie, None), ours)
+        let name = listener_name(cookie, None);
+        let state = format!("FDSTORE=1\nFDNAME={name}\nFDPOLL=0");
+        notify_with(&self.manager, &state, &[ours.as_fd()])
     }
 
     /// Stores the record of a descriptor.
@@ -231,6 +242,12 @@ impl ListenerStore {
     }
 }
 
+/// Returns whether the next process can be passed a number of descriptors for a planned restart, beside others with names
+/// of a length.
+pub(crate) fn can_be_passed(descriptors: usize, names: usize) -> bool {
+    descriptors * HELD_NAME + names <= MAX_NAMES
+}
+
 /// Lets the service manager hold descriptors, which the next process of the service gets ([`passed`]). Returns when
 /// the manager has them.
 ///
@@ -245,10 +262,11 @@ pub(crate) fn hold(descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
             descriptors.len()
         )));
     }
-    if descriptors.len() > MAX_HELD {
+    if !can_be_passed(descriptors.len(), 0) {
         return Err(io::Error::other(format!(
-            "{} descriptors are more than the {MAX_HELD} that can be passed to the next process",
-            descriptors.len()
+            "{} descriptors are more than the {} that can be passed to the next process",
+            descriptors.len(),
+            MAX_NAMES / HELD_NAME
         )));
     }
     // A descriptor whose peer closes it meanwhile is kept, since its end is part of the state.
@@ -385,12 +403,13 @@ mod tests {
     /// 8,190 descriptors with a name of 15 characters did not fit: the next process could not be started.
     #[test]
     fn the_names_of_all_held_descriptors_fit() {
-        let names = vec![HELD; MAX_HELD].join(":");
+        let most = MAX_NAMES / HELD_NAME;
+        assert!(most > 64_000 && can_be_passed(most, 0) && !can_be_passed(most, HELD_NAME));
+        let names = vec![HELD; most].join(":");
         let names = format!("{names}:carrick-daemon.socket");
         let started = Command::new("/bin/true")
             .env("LISTEN_FDNAMES", names)
             .status();
         assert!(started.unwrap().success());
-        const { assert!(MAX_HELD > 64_000) };
     }
 }

@@ -80,25 +80,41 @@ fn receive_all(connection: &OwnedFd, count: usize) -> Result<VecDeque<OwnedFd>, 
     Ok(all)
 }
 
-/// Returns the daemon that continues what the service manager held for its predecessor.
+/// Returns the daemon that continues what the service manager held for its predecessor. The manager had the ends of
+/// listening descriptors before, under their own names.
 ///
 /// # Errors
-/// The reason; the descriptors are closed.
-pub(crate) fn continue_held(config: Config, held: Vec<OwnedFd>) -> Result<Successor, Reason> {
+/// The reason; the descriptors in `held` are closed.
+pub(crate) fn continue_held(
+    config: Config,
+    held: Vec<OwnedFd>,
+    listeners: &BTreeMap<u64, Vec<OwnedFd>>,
+) -> Result<Successor, Reason> {
     let mut state = None;
     let mut by_inode = BTreeMap::new();
     for descriptor in held {
-        let file = fstat(&descriptor).map_err(described)?;
-        if FileType::from_raw_mode(file.st_mode) == FileType::RegularFile {
-            state = Some(read(&descriptor)?);
-        } else {
-            by_inode.insert(file.st_ino, descriptor);
+        match inode(&descriptor)? {
+            Some(inode) => drop(by_inode.insert(inode, descriptor)),
+            None => state = Some(read(&descriptor)?),
         }
     }
-    let state = state.ok_or("the exported state is missing")?;
+    let state = state
+        .ok_or("their state is missing, the previous process was killed before it was complete")?;
+    for descriptor in listeners.values().flatten() {
+        if let Some(inode) = inode(descriptor)? {
+            by_inode.insert(inode, descriptor.try_clone().map_err(described)?);
+        }
+    }
     let inodes = state.inodes.iter();
     let inherited: Option<_> = inodes.map(|inode| by_inode.remove(inode)).collect();
     continued(config, state, inherited.ok_or_else(incomplete)?)
+}
+
+/// Returns the inode of a socket; `None` for a file in memory.
+fn inode(descriptor: &OwnedFd) -> Result<Option<u64>, Reason> {
+    let file = fstat(descriptor).map_err(described)?;
+    let is_file = FileType::from_raw_mode(file.st_mode) == FileType::RegularFile;
+    Ok((!is_file).then_some(file.st_ino))
 }
 
 /// Returns the daemon with the state and the descriptors of its predecessor. Nothing is read or sent yet.

@@ -1,9 +1,10 @@
-"""Servers and a client of SCTP: listener.py server PORT, listener.py idle PORT, listener.py many PORT, listener.py client PORT.
+"""Servers and a client of SCTP: listener.py server|idle|several|many|client PORT.
 
 A server sets options, listens, and echoes the messages of each association in a thread; another one waits
 in accept, but for an idle server. It prints a line of JSON when it listens, for each association that it accepts, with the options that this has
 inherited, and for the error of each that fails. A line on standard input is a command: "names" prints the
-local address of the listening socket, "delay" switches SCTP_NODELAY off, and "close" closes it. Server "many" echoes the
+local address of the listening socket, "delay" switches SCTP_NODELAY off, and "close" closes it. Server "several" listens
+at 40 ports from PORT on. Server "many" echoes the
 messages of a one-to-many socket, and prints the identifiers of its associations for each. The client sends a message, prints a line when it is echoed, and waits for the end of its input.
 """
 
@@ -70,6 +71,16 @@ def server(port, accepts=True):
             show(closed=port)
 
 
+def several(port):
+    for number in range(port, port + 40):
+        listener = opened()
+        listener.bind(("127.0.0.1", number))
+        listener.listen(5)
+        threading.Thread(target=accept, args=(listener,), daemon=True).start()
+    show(listening=port)
+    sys.stdin.read()
+
+
 def many(port):
     listener = socket.socket(socket.AF_INET, socket.SOCK_SEQPACKET, SCTP)
     listener.bind(("127.0.0.1", port))
@@ -94,4 +105,4 @@ def idle(port):
     server(port, accepts=False)
 
 
-{"server": server, "idle": idle, "many": many, "client": client}[sys.argv[1]](int(sys.argv[2]))
+{"server": server, "idle": idle, "several": several, "many": many, "client": client}[sys.argv[1]](int(sys.argv[2]))

@@ -1,7 +1,7 @@
 """A service manager that restarts a daemon: service_manager.py NOTIFY PROGRAM ARGUMENT...
 
 NOTIFY is the path of its notification socket. Lines on standard input are commands: "restart" restarts the service with
-SIGUSR1, "kill" with SIGKILL, "reload" sends SIGUSR2, after which a successor is the process of the service, and "list" prints the number of descriptors of each name that are held; the end of
+SIGUSR1, "kill" with SIGKILL, "interrupt N" with SIGUSR1 and, when it has sent N messages, with SIGKILL, "reload" sends SIGUSR2, after which a successor is the process of the service, and "list" prints the number of descriptors of each name that are held; the end of
 the input ends the service with SIGTERM. What the service stores (FDSTORE) is passed to its next process, in another
 order, as sd_listen_fds(3) describes. A line of JSON is printed when a process is ready, with the number of descriptors
 passed to it, and one when all that was held for a restart is released.
@@ -50,14 +50,16 @@ class Service:
         )
         self.main = os.pidfd_open(self.process.pid)
 
-    def take(self):
-        """Processes a notification."""
+    def take(self, drops=False):
+        """Processes a notification, or drops it."""
         space = socket.CMSG_SPACE(253 * 4)
         data, ancillary, _, _ = self.notifications.recvmsg(4096, space)
         descriptors = array.array("i")
         for _, _, value in ancillary:
             descriptors.frombytes(value[: len(value) // 4 * 4])
         fields = dict(line.split("=", 1) for line in data.decode().splitlines())
+        if drops:
+            fields = {}
         if fields.get("FDSTORE") == "1":
             for descriptor in descriptors:
                 # As systemd, it ignores a file that it has under any name.
@@ -95,6 +97,19 @@ class Service:
         return self.process.wait()
 
 
+    def interrupt(self, count):
+        """Kills the process when it has sent this number of messages for its restart."""
+        signal.pidfd_send_signal(self.main, signal.SIGUSR1)
+        for _ in range(count):
+            select.select([self.notifications], [], [])
+            self.take()
+        self.process.kill()
+        self.process.wait()
+        # As if it had been killed before them.
+        while select.select([self.notifications], [], [], 0)[0]:
+            self.take(drops=True)
+
+
 def main():
     service = Service(sys.argv[1], sys.argv[2:])
     service.start()
@@ -110,6 +125,9 @@ def main():
             service.list()
         elif command == "reload":
             signal.pidfd_send_signal(service.main, signal.SIGUSR2)
+        elif command.startswith("interrupt"):
+            service.interrupt(int(command.split()[1]))
+            service.start()
         elif service.stop(signal.SIGKILL if command == "kill" else signal.SIGUSR1) > 0:
             sys.exit(1)
         else:
