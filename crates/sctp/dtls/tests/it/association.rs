@@ -241,13 +241,8 @@ fn the_path_mtu_includes_the_overhead_of_dtls() {
         let ids = world.establish();
         world.transfer(CLIENT, ids, 50);
         world.run(Duration::from_secs(60));
-        let path = world.nodes[CLIENT]
-            .core
-            .association(ids.0)
-            .unwrap()
-            .paths()
-            .next()
-            .unwrap();
+        let association = world.nodes[CLIENT].core.association(ids.0).unwrap();
+        let path = association.paths().next().unwrap();
         assert_eq!(path.mtu_discovery, Some(PathMtuState::SearchComplete));
         // DTLS 1.3 has 15 bytes less overhead than is reserved, and the search finds them.
         assert!((1380..=1400 + 16).contains(&path.mtu), "{}", path.mtu);

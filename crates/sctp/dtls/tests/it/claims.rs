@@ -269,14 +269,8 @@ fn a_new_session_restarts_rtt_measurement() {
     let ids = world.establish();
     world.transfer(CLIENT, ids, 20);
     let rto = |w: &World| {
-        let stats = w.nodes[CLIENT]
-            .core
-            .association(ids.0)
-            .unwrap()
-            .paths()
-            .next()
-            .unwrap();
-        stats.rto
+        let association = w.nodes[CLIENT].core.association(ids.0).unwrap();
+        association.paths().next().unwrap().rto
     };
     assert!(rto(&world) < Duration::from_secs(1));
     let now = world.now;
