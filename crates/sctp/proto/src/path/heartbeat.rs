@@ -42,6 +42,8 @@ pub(super) struct HeartbeatState {
     due: Option<Time>,
     /// The last heartbeat, unless it was acknowledged.
     outstanding: Option<OutstandingHeartbeat>,
+    /// Time of the last heartbeat.
+    last_sent: Option<Time>,
     request: HeartbeatRequest,
     /// New data was sent since the timer was set, so that the path is not idle.
     used: bool,
@@ -54,7 +56,7 @@ pub(super) struct HeartbeatState {
 }
 
 portable_struct! {
-    HeartbeatState { enabled, interval, due, outstanding, request, used, unmeasured, rtt }
+    HeartbeatState { enabled, interval, due, outstanding, last_sent, request, used, unmeasured, rtt }
 }
 
 /// A heartbeat that is not acknowledged.
@@ -101,6 +103,7 @@ impl HeartbeatState {
             interval: None,
             due: None,
             outstanding: None,
+            last_sent: None,
             request: HeartbeatRequest::None,
             used: false,
             unmeasured: false,
@@ -167,6 +170,7 @@ impl HeartbeatState {
             sent: now,
             expires: Some(now + timeout),
         });
+        self.last_sent = Some(now);
         self.request = HeartbeatRequest::None;
         before
     }
@@ -178,6 +182,7 @@ impl HeartbeatState {
         if let Some(expires) = awaited.and_then(|h| h.expires.as_mut()) {
             *expires = (now + timeout).min(*expires);
         }
+        self.last_sent = Some(now);
         self.request = HeartbeatRequest::None;
     }
 
@@ -233,10 +238,10 @@ impl Path {
         }
     }
 
-    /// Returns when the last heartbeat was sent of those that are not acknowledged.
+    /// Returns when the last heartbeat was sent, acknowledged or not.
     fn last_heartbeat(&self) -> Option<Time> {
         let trial = self.trials.as_ref().and_then(|trials| trials.last());
-        self.heartbeat.outstanding.map(|h| h.sent).max(trial)
+        self.heartbeat.last_sent.max(trial)
     }
 
     /// Requests a heartbeat on a path that is not usable and may have returned, with quick failover: a packet of the peer arrived

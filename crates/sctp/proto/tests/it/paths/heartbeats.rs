@@ -204,3 +204,38 @@ fn heartbeats_count_for_the_association() {
     );
     assert!(w.ends[0].association(a).is_none());
 }
+
+/// A link that drops data in both directions and passes heartbeats, such as one with a smaller MTU: the heartbeats of one
+/// end are no reason for those of the other.
+#[test]
+fn heartbeats_of_both_ends_do_not_answer_each_other() {
+    let mut w = World::with(2, |_, c| {
+        c.association = AssociationConfig::default();
+        c.local_addresses.truncate(1);
+    });
+    w.config = AssociationConfig::default();
+    let (a, b) = w.connect();
+    for _ in 0..20 {
+        w.send(0, a, 0, pattern(100));
+        w.send(1, b, 0, pattern(100));
+        w.run(ms(100));
+    }
+    w.run(secs(2));
+    w.rule(|seen| {
+        if seen.user_data().is_empty() {
+            Verdict::Pass
+        } else {
+            Verdict::Drop
+        }
+    });
+    w.log.clear();
+    w.send(0, a, 0, pattern(100));
+    w.run(ms(500));
+    w.send(1, b, 0, pattern(100));
+    w.run(secs(3));
+    for end in [0, 1] {
+        assert!(w.path(end, [a, b][end], 0).status.potentially_failed);
+        let sent = w.sent(end, ChunkType::HEARTBEAT).len();
+        assert!((1..=4).contains(&sent), "{sent} heartbeats in 3 s");
+    }
+}
