@@ -129,6 +129,7 @@ fn listeners_beyond_the_queue_of_messages_are_held() {
             client(&managed, port);
         }
     }
+    managed.end();
 }
 
 /// A user alone gets half of `limits.stored-listeners`; another listener takes the place of one that is closed.
