@@ -82,7 +82,7 @@ fn sockets_beyond_the_limit_leave_nothing() {
     assert!(line.contains("ulimit -n"), "{line}");
     assert_eq!(metric(&address, "carrick_sctp_sockets"), count);
     let failures = metric(&address, "carrick_sctp_descriptor_failures_total");
-    assert_eq!(failures, 101);
+    assert_eq!(failures, 100);
     another_user_is_served(&served);
     running.close_input();
     assert_eq!(running.finish().code, Some(0));
