@@ -198,7 +198,18 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["carrick lab shell mine.toml a -- ping -c 1 10.0.0.2"],
     ),
     ("lab accuracy", &["carrick lab accuracy --rate 10M"]),
+    ("man", &["carrick man ~/.local/share/man/man1"]),
+    (
+        "completions",
+        &["carrick completions bash > ~/.local/share/bash-completion/completions/carrick"],
+    ),
 ];
+
+/// Returns the examples of a subcommand, by its words after `carrick`.
+pub(crate) fn examples(words: &str) -> Option<&'static [&'static str]> {
+    let found = EXAMPLES.iter().find(|(own, _)| *own == words);
+    found.map(|(_, lines)| *lines)
+}
 
 /// Prints the help or the version, as clap does, with folded lines.
 pub(crate) fn print(error: &clap::Error) -> ExitCode {
@@ -230,9 +241,8 @@ pub(crate) fn with_examples(command: Command) -> Command {
 }
 
 fn add_examples(command: Command, words: &str) -> Command {
-    let examples = EXAMPLES.iter().find(|(own, _)| *own == words);
-    let command = match examples {
-        Some((_, lines)) => command.after_help(format!("Examples:\n  {}", lines.join("\n  "))),
+    let command = match examples(words) {
+        Some(lines) => command.after_help(format!("Examples:\n  {}", lines.join("\n  "))),
         None => command,
     };
     let names: Vec<String> = command
@@ -291,7 +301,7 @@ mod tests {
     const COLUMNS: usize = 100;
 
     /// Returns the examples of the subcommands that this build has.
-    fn examples() -> impl Iterator<Item = &'static (&'static str, &'static [&'static str])> {
+    fn built_examples() -> impl Iterator<Item = &'static (&'static str, &'static [&'static str])> {
         let is_built = |words: &str| cfg!(feature = "simco") || !words.starts_with("simco");
         EXAMPLES.iter().filter(move |(words, _)| is_built(words))
     }
@@ -320,7 +330,7 @@ mod tests {
 
     #[test]
     fn each_help_has_an_example() {
-        let mut left: Vec<&str> = examples().map(|(words, _)| *words).collect();
+        let mut left: Vec<&str> = built_examples().map(|(words, _)| *words).collect();
         each(|command, words| {
             for help in [command.render_help(), command.render_long_help()] {
                 assert!(
@@ -335,11 +345,11 @@ mod tests {
 
     #[test]
     fn each_example_is_a_command_line() {
-        for (words, lines) in examples() {
+        for (words, lines) in built_examples() {
             for example in *lines {
                 let is_short = |line: &str| line.len() + 2 <= COLUMNS;
                 assert!(example.lines().all(is_short), "{example}");
-                let line = example.split(" | ").next().unwrap_or_default();
+                let line = example.split(['|', '>']).next().unwrap_or_default();
                 let parsed =
                     Cli::try_parse_from(line.split_whitespace().filter(|word| *word != "\\"));
                 assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());

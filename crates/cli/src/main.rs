@@ -31,6 +31,7 @@ mod lab_network;
 mod live;
 #[cfg(any(target_os = "linux", feature = "simco"))]
 mod log;
+mod manual;
 mod mtp;
 mod parameters;
 mod perf;
@@ -92,6 +93,8 @@ enum Command {
     Stp(stp::Arguments),
     Simco(simco::Arguments),
     Lab(lab::Arguments),
+    Man(manual::ManArguments),
+    Completions(manual::CompletionArguments),
 }
 
 fn parse() -> Result<Cli, clap::Error> {
@@ -130,6 +133,8 @@ fn main() -> ExitCode {
         Command::Stp(arguments) => stp::run(&arguments),
         Command::Simco(arguments) => simco::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
+        Command::Man(arguments) => manual::write_pages(&arguments, Cli::command()),
+        Command::Completions(arguments) => manual::complete(&arguments, Cli::command()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
