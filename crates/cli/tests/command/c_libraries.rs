@@ -12,14 +12,14 @@ use crate::support::{Finished, free_udp_port, start_with};
 const INSTALLED: &str = "/usr/lib/x86_64-linux-gnu/libsctp.so.1";
 
 /// Returns a path of this repository.
-fn repository(path: &str) -> PathBuf {
+pub(crate) fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .join(path)
 }
 
 /// Builds the libraries, once, and returns their directory. `None` without a C compiler.
-fn libraries() -> Option<&'static Path> {
+pub(crate) fn libraries() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
         if let Err(error) = Command::new("cc").arg("--version").output() {

@@ -15,6 +15,8 @@ mod event_log;
 #[cfg(target_os = "linux")]
 mod handover;
 #[cfg(target_os = "linux")]
+mod install;
+#[cfg(target_os = "linux")]
 mod iperf3;
 mod lab;
 #[cfg(target_os = "linux")]
