@@ -277,8 +277,8 @@ targets() {
   rustup target add thumbv7em-none-eabi "$mac" "$windows" "$arm" &&
     cargo check --locked --target thumbv7em-none-eabi --no-default-features -p carrick-proto &&
     cargo check --locked --target "$windows" -p carrick &&
-    cargo check --locked --target "$mac" -p carrick -p carrick-cli &&
-    cargo check --locked --target "$arm" -p carrick-preload -p carrick-client -p carrick-c -p carrick-daemon -p carrick-cli &&
+    cargo check --locked --target "$mac" -p carrick -p carrick-cli --features carrick-cli/lab &&
+    cargo check --locked --target "$arm" -p carrick-preload -p carrick-client -p carrick-c -p carrick-daemon -p carrick-cli --features carrick-cli/lab &&
     rustup toolchain install "$oldest" --profile minimal &&
     cargo "+$oldest" check "${workspace[@]}" --target-dir target/oldest
 }
@@ -287,6 +287,7 @@ targets() {
 other_lints() {
   cargo clippy "${workspace[@]}" --benches -- -D warnings &&
     cargo clippy -p carrick-cli --locked -- -D warnings &&
+    cargo clippy -p carrick-cli --features lab --locked -- -D warnings &&
     cargo clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings &&
     cargo clippy --manifest-path interop/peers/Cargo.toml --locked --all-targets --target-dir target/peers-lint -- -D warnings
 }
@@ -322,7 +323,7 @@ full_experiments() {
   compile_plainly
   local out status
   out=$(mktemp -d) || return 1
-  cargo run --release --locked -- reproduce --full --out "$out" &&
+  cargo run --release --locked --features full -- reproduce --full --out "$out" &&
     python3 scripts/check_report.py "$out"
   status=$?
   rm -rf "$out"

@@ -124,6 +124,11 @@ fn gains_privileges(path: &Path, metadata: &Metadata) -> bool {
 
 /// Returns why the dynamic linker cannot load a library, if so.
 pub(crate) fn library_defect(path: &Path) -> Option<String> {
+    let separators = [b' ', b':'];
+    let bytes = path.as_os_str().as_bytes();
+    if separators.iter().any(|separator| bytes.contains(separator)) {
+        return Some("at whose space or colon the dynamic linker ends its path".into());
+    }
     let mut header = [0; HEADER];
     let read = File::open(path).and_then(|file| file.read_exact_at(&mut header, 0));
     match read {
@@ -254,6 +259,8 @@ mod tests {
             return;
         };
         let path = std::env::temp_dir().join(format!("carrick-library-{}", std::process::id()));
+        let split = library_defect(Path::new("/opt/my programs/libcarrick_preload.so")).unwrap();
+        assert!(split.starts_with("at whose space"), "{split}");
         let missing = library_defect(&path).unwrap();
         assert!(missing.contains("cannot be read"), "{missing}");
         for (content, defect) in [

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
 
+#[cfg(feature = "lab")]
 use carrick_lab::LabError;
 
 /// Exit code of a program that SIGINT ended, as in shells.
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "lab", target_os = "linux"))]
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Failure of a subcommand.
@@ -19,7 +20,7 @@ pub(crate) enum Failure {
     /// The command line is valid, but the command failed.
     Run(String),
     /// The command ends with this exit code, e.g. that of the program that it ran.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "lab", target_os = "linux"))]
     Ended(u8, String),
     /// The failure is in the program's log already.
     #[cfg(any(target_os = "linux", feature = "simco"))]
@@ -40,7 +41,7 @@ impl Failure {
                 eprintln!("carrick: {line}");
                 ExitCode::FAILURE
             }
-            #[cfg(target_os = "linux")]
+            #[cfg(all(feature = "lab", target_os = "linux"))]
             Self::Ended(code, line) => {
                 eprintln!("carrick: {line}");
                 ExitCode::from(code)
@@ -184,6 +185,7 @@ fn distance(one: &str, other: &str) -> usize {
     rows[one.len()][other.len()]
 }
 
+#[cfg(feature = "lab")]
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         match error {
@@ -370,12 +372,17 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "lab")]
     fn an_unknown_name_is_a_usage_error() {
         let error = LabError::UnknownExperiment {
             name: "x".into(),
             known: "y".into(),
         };
         assert!(matches!(Failure::from(error), Failure::Usage(line) if line.contains('y')));
+    }
+
+    #[test]
+    fn a_reader_that_has_enough_is_no_failure() {
         let closed = io::Error::from(io::ErrorKind::BrokenPipe);
         assert!(matches!(Failure::from(closed), Failure::OutputClosed));
     }

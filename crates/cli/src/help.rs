@@ -302,7 +302,11 @@ mod tests {
 
     /// Returns the examples of the subcommands that this build has.
     fn built_examples() -> impl Iterator<Item = &'static (&'static str, &'static [&'static str])> {
-        let is_built = |words: &str| cfg!(feature = "simco") || !words.starts_with("simco");
+        let is_built = |words: &str| match words.split(' ').next() {
+            Some("simco") => cfg!(feature = "simco") || words == "simco",
+            Some("lab") => cfg!(feature = "lab") || words == "lab",
+            _ => true,
+        };
         EXAMPLES.iter().filter(move |(words, _)| is_built(words))
     }
 

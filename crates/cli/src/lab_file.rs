@@ -11,7 +11,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::progress::SimulationProgress;
+use crate::simulation_progress::SimulationProgress;
 use crate::terminal::columns;
 use crate::units;
 

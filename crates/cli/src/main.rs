@@ -19,23 +19,27 @@ mod files;
 #[cfg(target_os = "linux")]
 mod given_options;
 mod help;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "lab", target_os = "linux"))]
 mod lab;
-#[cfg(not(target_os = "linux"))]
+#[cfg(all(feature = "lab", not(target_os = "linux")))]
 #[path = "lab_elsewhere.rs"]
 mod lab;
+#[cfg(feature = "lab")]
 mod lab_file;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "lab", target_os = "linux"))]
 mod lab_network;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "lab", target_os = "linux"))]
 mod live;
 #[cfg(any(target_os = "linux", feature = "simco"))]
 mod log;
 mod manual;
+#[cfg(not(all(feature = "lab", feature = "simco")))]
+mod missing;
 mod mtp;
 mod parameters;
 mod perf;
 mod progress;
+#[cfg(feature = "lab")]
 mod reproduce;
 #[cfg(target_os = "linux")]
 mod run;
@@ -45,9 +49,8 @@ mod script;
 mod sctp_library;
 #[cfg(feature = "simco")]
 mod simco;
-#[cfg(not(feature = "simco"))]
-#[path = "simco_missing.rs"]
-mod simco;
+#[cfg(feature = "lab")]
+mod simulation_progress;
 #[cfg(target_os = "linux")]
 mod ss;
 #[cfg(target_os = "linux")]
@@ -70,7 +73,11 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Arguments),
+    #[cfg(feature = "lab")]
     Reproduce(reproduce::Arguments),
+    /// Reproduce published experiments in virtual time; not part of this build
+    #[cfg(not(feature = "lab"))]
+    Reproduce(missing::Arguments),
     Perf(perf::Arguments),
     #[cfg(target_os = "linux")]
     Bench(bench::Arguments),
@@ -91,8 +98,16 @@ enum Command {
     Mtp(mtp::Arguments),
     #[cfg(target_os = "linux")]
     Stp(stp::Arguments),
+    #[cfg(feature = "simco")]
     Simco(simco::Arguments),
+    /// Control firewalls and NATs with SIMCO (RFC 4540); not part of this build
+    #[cfg(not(feature = "simco"))]
+    Simco(missing::Arguments),
+    #[cfg(feature = "lab")]
     Lab(lab::Arguments),
+    /// Run scenario files in virtual time, and their networks in real time; not part of this build
+    #[cfg(not(feature = "lab"))]
+    Lab(missing::Arguments),
     Man(manual::ManArguments),
     Completions(manual::CompletionArguments),
 }
@@ -112,7 +127,10 @@ fn main() -> ExitCode {
     };
     let done = match cli.command {
         Command::Demo(arguments) => demo::run(&arguments),
+        #[cfg(feature = "lab")]
         Command::Reproduce(arguments) => reproduce::run(&arguments),
+        #[cfg(not(feature = "lab"))]
+        Command::Reproduce(_) => Err(missing::failure("reproduce", "lab")),
         Command::Perf(arguments) => perf::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Bench(arguments) => bench::run(&arguments),
@@ -131,8 +149,14 @@ fn main() -> ExitCode {
         Command::Mtp(arguments) => mtp::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Stp(arguments) => stp::run(&arguments),
+        #[cfg(feature = "simco")]
         Command::Simco(arguments) => simco::run(&arguments),
+        #[cfg(not(feature = "simco"))]
+        Command::Simco(_) => Err(missing::failure("simco", "simco")),
+        #[cfg(feature = "lab")]
         Command::Lab(arguments) => lab::run(&arguments),
+        #[cfg(not(feature = "lab"))]
+        Command::Lab(_) => Err(missing::failure("lab", "lab")),
         Command::Man(arguments) => manual::write_pages(&arguments, Cli::command()),
         Command::Completions(arguments) => manual::complete(&arguments, Cli::command()),
     };
@@ -149,6 +173,7 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+        #[cfg(feature = "lab")]
         assert!(Cli::try_parse_from(["carrick", "reproduce", "--reps", "0"]).is_err());
         assert!(Cli::try_parse_from(["carrick", "reproduce", "a", "b", "--full"]).is_ok());
     }

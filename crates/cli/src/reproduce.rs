@@ -14,7 +14,7 @@ use clap::Args;
 use crate::failure::Failure;
 #[cfg(target_os = "linux")]
 use crate::live::LiveRuns;
-use crate::progress::SimulationProgress;
+use crate::simulation_progress::SimulationProgress;
 use crate::terminal::{columns, text_columns};
 
 /// Reproduce published experiments in virtual time.

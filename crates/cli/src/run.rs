@@ -191,13 +191,19 @@ fn library() -> Result<PathBuf, Failure> {
     }
     let candidates = beside_executable(&["", INSTALLED]);
     let mut files = candidates.into_iter().map(|path| path.join(LIBRARY));
-    let found = files.find(|path| path.exists());
-    found.ok_or_else(|| {
-        Failure::Run(format!(
+    let Some(found) = files.find(|path| path.exists()) else {
+        return Err(Failure::Run(format!(
             "{LIBRARY} is neither beside this program nor in ../lib/carrick: build it with cargo build -p \
              carrick-preload, or name it in {LIBRARY_VARIABLE}"
-        ))
-    })
+        )));
+    };
+    match executable::library_defect(&found) {
+        None => Ok(found),
+        Some(defect) => Err(Failure::Run(format!(
+            "the preload library is {}, {defect}: name another copy in {LIBRARY_VARIABLE}",
+            found.display()
+        ))),
+    }
 }
 
 /// Returns directories relative to that of the executable.

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "lab", target_os = "linux"))]
 use nix::sys::signal::SigSet;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
@@ -122,7 +122,7 @@ pub(crate) fn ending_signals() -> Vec<Signal> {
 }
 
 /// Blocks the ending signals in this thread and those that it starts, so that a thread can wait for them.
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "lab", target_os = "linux"))]
 pub(crate) fn block_ending_signals() -> Result<SigSet, Failure> {
     let signals: SigSet = ending_signals().into_iter().collect();
     let blocked = signals.thread_block();

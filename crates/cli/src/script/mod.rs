@@ -325,7 +325,7 @@ fn as_json(row: &Row) -> serde_json::Value {
 /// Writes the packets of all scripts.
 fn capture(path: &Path, rows: &[Row]) -> std::io::Result<()> {
     let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
-    carrick_lab::output::replace(path, |file| {
+    carrick_netsim::files::replace(path, |file| {
         let mut writer = PcapngWriter::new(BufWriter::new(file), &names)?;
         for (interface, row) in rows.iter().enumerate() {
             for frame in &row.frames {

@@ -8,9 +8,9 @@ use crate::c_libraries::{libraries, repository};
 use crate::socket_programs::{directory, free_port, program};
 use crate::support::start_with;
 
-/// A prefix that does not exist yet, with a space in its path.
+/// A prefix that does not exist yet.
 fn new_prefix(name: &str) -> PathBuf {
-    let name = format!("carrick install {name} {}", std::process::id());
+    let name = format!("carrick-install-{name}-{}", std::process::id());
     let prefix = std::env::temp_dir().join(name).join("usr");
     assert!(!prefix.exists());
     prefix
@@ -159,6 +159,11 @@ fn wrong_arguments_of_install_are_named() {
             "install: unknown argument --frefix\n",
         ),
         (&["--built"], 1, "install: --built needs a directory\n"),
+        (
+            &["--prefix", "/a b"],
+            1,
+            "install: --prefix /a b has a space or colon: programs could not load the preload library\n",
+        ),
         (
             &["--prefix", "x"],
             1,

@@ -4,9 +4,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use carrick_netsim::files::Replacement;
 use carrick_netsim::{InterfaceId, Network};
-
-use crate::output::Replacement;
 
 /// Captures every interface of a network into its own pcapng file in `directory`, which is created
 /// if it does not exist. A file has the name of its interface: the node, a hyphen, a number.

@@ -38,6 +38,7 @@ mod capture;
 mod error;
 mod event;
 mod external_host;
+pub mod files;
 pub mod icmp;
 mod ids;
 mod ip;

@@ -1,0 +1,20 @@
+//! Subcommands of features that this build does not have.
+
+use clap::Args;
+
+use crate::failure::Failure;
+
+/// Any arguments.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Arguments {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    _arguments: Vec<String>,
+}
+
+/// Returns the failure of a subcommand that needs a feature of the crate.
+pub(crate) fn failure(subcommand: &str, feature: &str) -> Failure {
+    Failure::Usage(format!(
+        "this build has no `{subcommand}`: install all with ./install, or build with --features {feature}"
+    ))
+}
