@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the example pod and compose files of docs/examples/container with Debian's runtimes, podman and runc.
 
-    interop/containers.py [--carrick target/release/carrick] [-v]
+    interop/containers.py [--carrick target/dist/carrick] [-v]
 
 The image has the command, the preload library and iperf3 of this host; the Dockerfile, which builds in a container and needs a
 registry, is not used. What Debian's podman 4.3 does not have is changed in the files: sidecars (restartPolicy of init
@@ -140,7 +140,7 @@ def compose(podman):
 
 def main():
     top = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    top.add_argument("--carrick", default=f"{ROOT}/target/release/carrick", help="the command, with libcarrick_preload.so beside it")
+    top.add_argument("--carrick", default=f"{ROOT}/target/dist/carrick", help="the command, with libcarrick_preload.so beside it")
     top.add_argument("-v", "--verbose", action="store_true", help="print the commands")
     options = top.parse_args()
     missing = [name for name in ("podman", "runc", "podman-compose", "iperf3") if shutil.which(name) is None]

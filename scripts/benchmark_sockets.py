@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares crate carrick, Carrick's daemon and the kernel's TCP over loopback, in one run.
 
-    cargo build --release -p carrick-cli -p carrick-preload && cargo build --release -p carrick --example roundtrip
+    cargo build --profile dist -p carrick-cli -p carrick-preload && cargo build --profile dist -p carrick --example roundtrip
     scripts/benchmark_sockets.py > result.json
 
 Needs iperf3 and a C compiler. All variants are measured in each round, one after the other, so that the load of the
@@ -132,7 +132,7 @@ def roundtrip_socket(options, program, daemon):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--carrick", default=str(ROOT / "target/release/carrick"), help="the built command")
+    parser.add_argument("--carrick", default=str(ROOT / "target/dist/carrick"), help="the built command")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", default="5", help="duration of a transfer")
     parser.add_argument("--count", default="20000", help="number of round trips")

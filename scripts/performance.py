@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Replaces the results of a measurement in docs/performance.md by those on standard input.
 
-    target/release/carrick bench | scripts/performance.py ["NOTE"]
-    target/release/carrick bench --curves | scripts/performance.py ["NOTE"]
+    target/dist/carrick bench | scripts/performance.py ["NOTE"]
+    target/dist/carrick bench --curves | scripts/performance.py ["NOTE"]
     scripts/instructions.py --curves | scripts/performance.py
 
 NOTE, such as the other work of the machine at the time, is added as a paragraph.

@@ -45,11 +45,11 @@ fn an_installation_is_whole_and_goes_again() {
         return;
     };
     let prefix = new_prefix("whole");
-    let said = install_built(&prefix);
+    let output = install_built(&prefix);
     let bin = prefix.join("bin");
     assert!(
-        said.contains(&format!("not in PATH: add {}", bin.display())),
-        "{said}"
+        output.contains(&format!("not in PATH: add {}", bin.display())),
+        "{output}"
     );
     let carrick = bin.join("carrick");
     let carrick = carrick.to_str().unwrap();
@@ -85,8 +85,8 @@ fn an_installation_is_whole_and_goes_again() {
     assert!(compiled.unwrap().success());
     let path = format!("LD_LIBRARY_PATH={}", lib.display());
     let linked = ["env", "--unset=LD_PRELOAD", &path, hello.to_str().unwrap()];
-    let said = printed(carrick, &[&run[..], &linked].concat());
-    assert_eq!(said, "hello on stream 3, PPID 60\n");
+    let output = printed(carrick, &[&run[..], &linked].concat());
+    assert_eq!(output, "hello on stream 3, PPID 60\n");
 
     // Units start the program where it is; pages and completions are those of this program.
     let unit =
