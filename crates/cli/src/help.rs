@@ -59,7 +59,11 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carrick daemon --config /etc/carrick/daemon.toml --check",
         ],
     ),
-    ("ss", &["carrick ss", "carrick ss --json"]),
+    (
+        "ss",
+        &["carrick ss -i", "carrick ss --json", "carrick ss --kill 7"],
+    ),
+    ("top", &["carrick top", "carrick top --interval 5s --json"]),
     (
         "capture",
         &[

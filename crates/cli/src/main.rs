@@ -56,6 +56,8 @@ mod ss;
 #[cfg(target_os = "linux")]
 mod stp;
 mod terminal;
+#[cfg(target_os = "linux")]
+mod top;
 mod units;
 
 use std::process::ExitCode;
@@ -92,6 +94,8 @@ enum Command {
     Daemon(daemon::Arguments),
     #[cfg(target_os = "linux")]
     Ss(ss::Arguments),
+    #[cfg(target_os = "linux")]
+    Top(top::Arguments),
     #[cfg(target_os = "linux")]
     Capture(capture::Arguments),
     Script(script::Arguments),
@@ -143,6 +147,8 @@ fn main() -> ExitCode {
         Command::Daemon(arguments) => daemon::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Ss(arguments) => ss::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Top(arguments) => top::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Script(arguments) => script::run(&arguments),

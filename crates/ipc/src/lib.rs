@@ -40,7 +40,7 @@
 //!
 //! # Requests and replies on the control socket
 //!
-//! A request has up to [`MAX_REQUEST`] bytes; all but 1 and 13 to 17 have the descriptor attached. Each request
+//! A request has up to [`MAX_REQUEST`] bytes; all but 1 and 13 to 19 have the descriptor attached. Each request
 //! has one reply, of up to [`MAX_REPLY`] bytes; a connection has one request in flight.
 //!
 //! | offset | size | field of a request |
@@ -71,6 +71,7 @@
 //! | 15 | none: handover to the process that sends the request | | | |
 //! | 16 | none: capture | association identifier or 0 for all, SCTP port or 0 for all | | |
 //! | 17 | none: end of a closed socket | cookie of its descriptor, low and high half | | |
+//! | 19 | none: abort of an association, for an administrator | association identifier | | |
 //!
 //! The value of the reply to 13 are JSON objects, one a line, each with the members `socket` and
 //! `association`; the result is 1 if rows follow. The result of 2 is the pending error of the socket (`SO_ERROR`),

@@ -101,6 +101,11 @@ pub enum Request<'a> {
         /// SCTP port on either side, 0 for all ports.
         port: u16,
     },
+    /// Abort of an association.
+    Kill {
+        /// Association identifier.
+        association: i32,
+    },
     /// End of the associations of a socket whose descriptor the program has closed (`SO_LINGER`).
     Linger {
         /// `SO_COOKIE` of the descriptor.
@@ -157,6 +162,7 @@ impl<'a> Request<'a> {
                 (13, [halves[0], halves[1], association], none, none)
             }
             Self::Statistics => (14, [0; 3], none, none),
+            Self::Kill { association } => (19, [association, 0, 0], none, none),
             Self::TakeOver => (15, [0; 3], none, none),
             Self::Capture { association, port } => {
                 (16, [association, i32::from(port), 0], none, none)
@@ -187,7 +193,7 @@ impl<'a> Request<'a> {
         let numbers = match code {
             1 | 13 => 3,
             7 | 8 | 11 | 16 | 17 => 2,
-            4 | 6 | 12 => 1,
+            4 | 6 | 12 | 19 => 1,
             _ => 0,
         };
         let has_first = matches!(code, 3 | 5 | 7 | 8 | 11 | 18);
@@ -243,6 +249,7 @@ impl<'a> Request<'a> {
                 cookie: u64::from(b as u32) << 32 | u64::from(a as u32),
             },
             18 => Self::Lease { addresses: first },
+            19 => Self::Kill { association: a },
             _ => return Err(Malformed),
         })
     }
@@ -313,6 +320,7 @@ mod tests {
             },
             Request::Peeloff { association: 3 },
             Request::TakeOver,
+            Request::Kill { association: 5 },
             Request::Capture {
                 association: 9,
                 port: 38_412,
@@ -330,7 +338,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_refused_or_round_trip(
-            code in 0u32..19,
+            code in 0u32..20,
             numbers in any::<[i8; 3]>(),
             len in 0u32..40,
             rest in proptest::collection::vec(any::<u8>(), 0..64),

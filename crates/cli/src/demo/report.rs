@@ -1,16 +1,16 @@
 //! Output of the demonstration: a live view on a terminal, otherwise lines, or JSON objects, one per line.
 
-use std::io::{self, Write, stdout};
+use std::io::{Write, stdout};
 use std::time::Duration;
 
 use carrick::{Event, PathId, PathStatus};
-use console::{Style, Term, truncate_str};
+use console::Style;
 use serde::Serialize;
 
 use super::network::{DELAY, NetworkAddresses};
 use super::stream::{INTERVAL, MESSAGE_BYTES, MESSAGES, StreamCounts};
 use crate::failure::Failure;
-use crate::terminal;
+use crate::terminal::LiveView;
 
 /// One of the two endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -513,45 +513,6 @@ fn end_of_path(path: Option<PathSample>) -> String {
     let state = path.state.style();
     let state = state.apply_to(format!("{mark}{:<18}", path.state.text()));
     format!("{state} {:>6.1}", path.bits_per_second / 1e3)
-}
-
-/// Lines at the bottom of a terminal that are drawn again when they change; others scroll above them.
-#[derive(Debug)]
-pub(super) struct LiveView {
-    terminal: Term,
-    live: Vec<String>,
-    /// Number of lines on the screen.
-    drawn: usize,
-}
-
-impl LiveView {
-    /// Returns a view of standard output; `None` if that is no terminal that moves its cursor.
-    fn new() -> Option<Self> {
-        let terminal = Term::buffered_stdout();
-        (terminal.is_term() && !console::is_dumb()).then_some(Self {
-            terminal,
-            live: Vec::new(),
-            drawn: 0,
-        })
-    }
-
-    /// Adds lines above the live ones, and draws these again.
-    fn draw(&mut self, above: &[String]) -> io::Result<()> {
-        // The terminal may have shown the ^C of an interrupt behind the last line.
-        self.terminal.write_str("\r")?;
-        self.terminal.move_cursor_up(self.drawn)?;
-        self.terminal.clear_to_end_of_screen()?;
-        for line in above {
-            self.terminal.write_line(line)?;
-        }
-        let columns = terminal::columns();
-        for line in &self.live {
-            // A line that wraps would take two rows.
-            self.terminal.write_line(&truncate_str(line, columns, ""))?;
-        }
-        self.drawn = self.live.len();
-        self.terminal.flush()
-    }
 }
 
 #[cfg(test)]

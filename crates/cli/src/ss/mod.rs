@@ -4,12 +4,13 @@ mod holders;
 mod proc;
 
 use std::collections::BTreeSet;
-use std::io::{self, Write, stdout};
+use std::io::{self, StdoutLock, Write, stdout};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use carrick_daemon::{default_socket, list};
+use carrick_daemon::{default_socket, kill, list};
 use clap::Args;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -55,6 +56,10 @@ pub(crate) struct Arguments {
     /// Print a JSON object for each socket and association, one a line.
     #[arg(long)]
     json: bool,
+    /// Abort these associations, by their numbers in --json and in the log, and print them; several separated by
+    /// commas.
+    #[arg(short = 'K', long, value_name = "N[,N...]", value_delimiter = ',', conflicts_with_all = ["listening", "all", "info", "processes", "extended", "memory", "proc"])]
+    kill: Vec<i32>,
     /// Print a table in the layout of /proc/net/sctp/TABLE of Linux.
     #[arg(long, value_name = "TABLE", conflicts_with_all = ["listening", "all", "info", "json", "processes", "extended", "memory"])]
     proc: Option<proc::Table>,
@@ -63,9 +68,15 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.daemon.clone().unwrap_or_else(default_socket);
     check_socket_path(&path)?;
-    let mut out = stdout().lock();
+    let mut out = Output {
+        to: stdout().lock(),
+        has_failed: false,
+    };
+    if !arguments.kill.is_empty() {
+        return kill_all(arguments, &path, &mut out);
+    }
     if let Some(table) = arguments.proc {
-        return proc::print(table, &path, &mut out).map_err(|error| no_list(&path, &error));
+        return proc::print(table, &path, &mut out).map_err(|error| failure(&path, error, &out));
     }
     let mut is_headed = arguments.json;
     let mut head = |out: &mut _| {
@@ -83,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let holders = (arguments.processes && !arguments.json).then(Holders::read);
     let further = |row: &Value| further(row, arguments, holders.as_ref());
-    let listed = list(&path, |row| {
+    let print = |row: Value| {
         head(&mut out)?;
         let is_association = row["association"] != 0;
         let is_listening = !row["backlog"].is_null();
@@ -106,13 +117,62 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 Ok(())
             }
         }
-    });
-    listed.map_err(|error| no_list(&path, &error))?;
+    };
+    list(&path, print).map_err(|error| failure(&path, error, &out))?;
     // Without a row, the daemon has answered as well.
     Ok(head(&mut out)?)
 }
 
-fn no_list(path: &Path, error: &io::Error) -> Failure {
+/// Standard output that remembers a failure: a reader that has enough is none of the daemon.
+struct Output {
+    to: StdoutLock<'static>,
+    has_failed: bool,
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.to.write(bytes).inspect_err(|_| self.has_failed = true)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush().inspect_err(|_| self.has_failed = true)
+    }
+}
+
+/// Aborts associations, up to one that cannot be.
+fn kill_all(arguments: &Arguments, path: &Path, out: &mut Output) -> Result<(), Failure> {
+    for association in &arguments.kill {
+        let row = kill(path, *association).map_err(|error| {
+            let reason = match error.kind() {
+                io::ErrorKind::NotFound => "the daemon has none of this number",
+                io::ErrorKind::PermissionDenied => "it is another user's",
+                _ => return no_list(path, &error),
+            };
+            Failure::Run(format!("cannot abort association {association}: {reason}"))
+        })?;
+        if arguments.json {
+            writeln!(out, "{row}")?;
+            continue;
+        }
+        let peer = row["peer"].as_str().unwrap_or_default();
+        writeln!(
+            out,
+            "association {association}, port {} with {peer}, is aborted; {} bytes were not acknowledged",
+            row["port"], row["unacknowledged"]
+        )?;
+    }
+    Ok(())
+}
+
+fn failure(path: &Path, error: io::Error, out: &Output) -> Failure {
+    if out.has_failed {
+        error.into()
+    } else {
+        no_list(path, &error)
+    }
+}
+
+pub(crate) fn no_list(path: &Path, error: &io::Error) -> Failure {
     Failure::Run(format!(
         "no list from the daemon on {}: {error}; start one with carrick daemon",
         path.display()
@@ -183,17 +243,7 @@ fn paths(out: &mut impl Write, row: &Value) -> io::Result<()> {
     let number = |of: &Value| of.as_u64().unwrap_or(0).to_string();
     let stats = &row["stats"];
     for path in row["paths"].as_array().into_iter().flatten() {
-        let status = |name: &str| path["status"][name] == true;
-        let status = match (
-            status("confirmed"),
-            status("active"),
-            status("potentially_failed"),
-        ) {
-            (false, ..) => "unconfirmed",
-            (_, false, _) => "inactive",
-            (_, _, true) => "potentially-failed",
-            _ => "active",
-        };
+        let status = PathState::deserialize(&path["status"]).map_err(io::Error::other)?;
         let role = |name: &str| {
             let is = path["id"] == stats[name];
             if is {
@@ -209,9 +259,10 @@ fn paths(out: &mut impl Write, row: &Value) -> io::Result<()> {
             .map_or(String::new(), |port| format!(" udp:{port}"));
         writeln!(
             out,
-            "    {source} -> {remote}{}{} {status} errors:{} selected:{}{udp} rto:{:.0} rtt:{} cwnd:{} flight:{} mtu:{}",
+            "    {source} -> {remote}{}{} {} errors:{} selected:{}{udp} rto:{:.0} rtt:{} cwnd:{} flight:{} mtu:{}",
             role("primary"),
             role("current"),
+            status.name().replace(' ', "-"),
             number(&path["error_count"]),
             path["selected"].as_str().unwrap_or("-"),
             milliseconds(&path["rto"]).unwrap_or(0.0),
@@ -222,6 +273,29 @@ fn paths(out: &mut impl Write, row: &Value) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// Member `status` of a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+pub(crate) struct PathState {
+    confirmed: bool,
+    active: bool,
+    potentially_failed: bool,
+}
+
+impl PathState {
+    pub(crate) const ACTIVE: &str = "active";
+    pub(crate) const POTENTIALLY_FAILED: &str = "potentially failed";
+
+    /// Returns the name of the state.
+    pub(crate) fn name(self) -> &'static str {
+        match (self.confirmed, self.active, self.potentially_failed) {
+            (false, ..) => "unconfirmed",
+            (_, false, _) => "inactive",
+            (_, _, true) => Self::POTENTIALLY_FAILED,
+            _ => Self::ACTIVE,
+        }
+    }
 }
 
 /// Returns the first address, and the number of further ones.
@@ -258,7 +332,7 @@ fn sources(row: &Value) -> String {
 }
 
 /// Returns the name of a state as `ss` has it.
-fn state(name: &str) -> String {
+pub(crate) fn state(name: &str) -> String {
     if name == "Established" {
         return "ESTAB".into();
     }

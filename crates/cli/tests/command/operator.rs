@@ -157,6 +157,19 @@ fn a_failing_path_is_shown_from_its_first_timeout() {
     assert_eq!(row["paths"][0]["selected"], "10.78.0.1");
     assert_ne!(row["paths"][0]["error_count"], 0);
     assert_ne!(row["stats"]["primary"], row["stats"]["current"]);
+    let top = ["top", "--daemon", &near.socket, "--count", "1"];
+    let object = run(&[&top[..], &["--json"]].concat());
+    let object: Value = serde_json::from_slice(&object.out).unwrap();
+    let association = &object["associations"][0];
+    assert_ne!(association["messages_sent"], 0.0, "of ten a second");
+    let is_current = [false, true].map(Value::from);
+    assert_eq!(association["paths"][0]["state"], "potentially failed");
+    for (path, is_current) in is_current.iter().enumerate() {
+        assert_eq!(&association["paths"][path]["is_current"], is_current);
+    }
+    let shown = String::from_utf8(run(&top).out).unwrap();
+    let heading = "  2 paths of 1 association, 1 of them not active\n";
+    assert!(shown.contains(heading), "{shown}");
     let text = metrics(&hosts.near, &address);
     for sample in [
         "carrick_sctp_paths{state=\"potentially-failed\"} 1\n",

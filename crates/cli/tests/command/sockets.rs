@@ -10,6 +10,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, soc
 use crate::socket_programs::{
     Served, build_library, check, check_on, directory, free_port, program, succeeds,
 };
+use crate::sockets_limits::{ANOTHER_USER, has_another_user};
 
 #[test]
 fn messages_are_echoed_by_a_forked_server() {
@@ -273,6 +274,27 @@ fn a_program_can_end_with_its_daemon() {
     }
 }
 
+/// A reader that has enough, as `head`, is no failure of a list.
+fn closed_outputs_are_no_failures(socket: &str) {
+    for command in [
+        &["ss", "-a"][..],
+        &["ss", "-a", "--json"],
+        &["ss", "--proc", "assocs"],
+        &["top"],
+        &["top", "--json"],
+    ] {
+        let (_, output) = std::io::pipe().unwrap();
+        let closed = std::process::Command::new(env!("CARGO_BIN_EXE_carrick"))
+            .args(command)
+            .args(["--daemon", socket])
+            .stdout(output)
+            .output()
+            .unwrap();
+        let errors = String::from_utf8(closed.stderr).unwrap();
+        assert_eq!((closed.status.code(), &errors[..]), (Some(0), ""));
+    }
+}
+
 #[test]
 fn the_sockets_of_programs_are_listed() {
     let Some(program) = program() else {
@@ -319,6 +341,39 @@ fn the_sockets_of_programs_are_listed() {
             "{line}"
         );
     }
+    let row: serde_json::Value = serde_json::from_str(&list(&["--json"])[0]).unwrap();
+    let number = row["association"].to_string();
+    if has_another_user() {
+        let command = [
+            env!("CARGO_BIN_EXE_carrick"),
+            "ss",
+            "--daemon",
+            &served.socket,
+        ];
+        let command = [&ANOTHER_USER[..], &command, &["--kill", &number]].concat();
+        let refused = crate::support::start_with("setpriv", &command).finish();
+        refused.assert_failed(
+            1,
+            &format!("cannot abort association {number}: it is another user's"),
+        );
+    }
+    let killed = list(&["-K", &number]);
+    assert!(
+        killed[0].starts_with(&format!("association {number}, port ")),
+        "{killed:?}"
+    );
+    assert!(
+        killed[0].ends_with(" is aborted; 0 bytes were not acknowledged"),
+        "{killed:?}"
+    );
+    // The peer has the ABORT at once: it is in the same daemon.
+    assert_eq!(list(&["--json"]), [""; 0]);
+    let log = served.daemon.error_line_with("ended by an administrator");
+    assert!(log.contains(": ended: ABORT received: "), "{log}");
+    let again = crate::support::run(&["ss", "--daemon", &served.socket, "--kill", &number]);
+    let error = format!("cannot abort association {number}: the daemon has none of this number");
+    again.assert_failed(1, &error);
+    closed_outputs_are_no_failures(&served.socket);
     served.daemon.kill();
     running.finish();
     std::fs::remove_file(&served.socket).unwrap();

@@ -36,25 +36,30 @@ fn metric(address: &str, name: &str) -> u64 {
     values.next().unwrap_or_else(|| panic!("{name} in {text}"))
 }
 
+/// Options of `setpriv` for another user.
+pub(crate) const ANOTHER_USER: [&str; 2] = ["--clear-groups", "--reuid=65534"];
+
+/// Returns whether a command can be run as another user: not without root, or where that user cannot read the programs.
+pub(crate) fn has_another_user() -> bool {
+    let reads = ["test", "-x", env!("CARGO_BIN_EXE_carrick")];
+    let has = Uid::effective().is_root()
+        && start_with("setpriv", &[&ANOTHER_USER[..], &reads].concat())
+            .finish()
+            .code
+            == Some(0);
+    if !has {
+        println!("skipped: no other user");
+    }
+    has
+}
+
 /// Runs a check as another user, whom the daemon serves although one has taken all that it could. Skipped without
 /// root, or where that user cannot read the programs.
 fn another_user_is_served(served: &Served) {
     let Some(program) = program() else {
         return;
     };
-    let user = "--reuid=65534";
-    let reads = ["--clear-groups", user, "test", "-r"];
-    let is_root = Uid::effective().is_root();
-    let can_read = is_root
-        && start_with(
-            "setpriv",
-            &[&reads[..], &[program.to_str().unwrap()]].concat(),
-        )
-        .finish()
-        .code
-            == Some(0);
-    if !can_read {
-        println!("skipped: no other user");
+    if !has_another_user() {
         return;
     }
     let library = directory().join("libcarrick_preload.so");
@@ -62,7 +67,7 @@ fn another_user_is_served(served: &Served) {
         ("LD_PRELOAD", library.to_str().unwrap()),
         ("CARRICK_DAEMON", served.socket.as_str()),
     ];
-    let arguments = ["--clear-groups", user, program.to_str().unwrap(), "echo"];
+    let arguments = [&ANOTHER_USER[..], &[program.to_str().unwrap(), "echo"]].concat();
     let finished = start_in(Stdio::null(), &variables, "setpriv", &arguments).finish();
     assert_eq!(finished.code, Some(0), "{}", finished.errors);
 }

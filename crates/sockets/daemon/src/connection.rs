@@ -138,6 +138,19 @@ pub fn counters(path: &Path) -> io::Result<Value> {
     Ok(serde_json::from_slice(&reply.value)?)
 }
 
+/// Aborts an association of a daemon, which its peer and its program learn of. Returns the members `association`,
+/// `port` (local SCTP port), `peer` and `unacknowledged` (bytes that the peer has not acknowledged) as a JSON object.
+///
+/// # Errors
+/// `NotFound`: the daemon has no such association. `PermissionDenied`: it is another user's. No daemon answers.
+pub fn kill(path: &Path, association: i32) -> io::Result<Value> {
+    let reply = ask(&connection(path)?, &Request::Kill { association })?;
+    if reply.error != 0 {
+        return Err(io::Error::from_raw_os_error(reply.error));
+    }
+    Ok(serde_json::from_slice(&reply.value)?)
+}
+
 /// Watches a running daemon. A handover is not its end: the successor continues the connection.
 #[derive(Debug)]
 pub struct DaemonWatch(UnixDatagram);

@@ -77,7 +77,7 @@ pub use capture::{Capture, CaptureFilter};
 pub use carrick_ipc::CapturedPacket;
 pub use carrick_sockets::{Config as SocketsConfig, PortObservers, ReservedPorts};
 pub use config::{Config, DaemonEnd, Limits, MAX_STORED_LISTENERS, StopRequest, default_socket};
-pub use connection::{DaemonWatch, answers, counters, list};
+pub use connection::{DaemonWatch, answers, counters, kill, list};
 pub use error::DaemonError;
 
 use control::{open_control, path_of, remove_socket};

@@ -2,6 +2,7 @@
 
 mod bind;
 mod connect;
+mod kill;
 mod lease;
 mod linger;
 mod list;
@@ -186,6 +187,7 @@ fn answer(
             let started = allowed.and_then(|()| parts.captures.start(filter));
             started.map(ReplyContent::attached)
         }
+        Request::Kill { association } => kill::kill(parts, now, owner.uid, association),
         Request::Linger { cookie } => Ok(linger::linger(parts, now, owner.uid, cookie)),
         Request::Lease { addresses } => lease::lease(parts, now, owner, addresses),
         _ => return answer_call(parts, now, (request, attached)),
@@ -307,6 +309,7 @@ fn call(
         | Request::TakeOver
         | Request::Linger { .. }
         | Request::Capture { .. }
+        | Request::Kill { .. }
         | Request::Lease { .. } => Ok(ReplyContent::default()),
         Request::Describe => {
             let pending = parts.sockets.pending_error(id).ok().flatten();

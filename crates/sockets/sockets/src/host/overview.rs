@@ -78,6 +78,8 @@ pub struct AssociationSettings {
 /// SCTP ports and addresses by which the packets of an association are recognized.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AssociationAddresses {
+    /// Its socket, if that has not been closed.
+    pub socket: Option<SocketId>,
     /// Local SCTP port.
     pub local_port: u16,
     /// SCTP port of the peer.
@@ -87,11 +89,12 @@ pub struct AssociationAddresses {
 }
 
 impl Sockets {
-    /// Returns the ports and addresses of an association by its identifier; `None` if it does not exist.
+    /// Returns socket, ports and addresses of an association by its identifier; `None` if it does not exist.
     pub fn association_addresses(&self, association: i32) -> Option<AssociationAddresses> {
         let id = AssocId(association);
         let association = self.lookup().get(id)?;
         Some(AssociationAddresses {
+            socket: association.own.socket(),
             local_port: association.core.port(),
             peer_port: association.own.peer.port(),
             peers: association.paths().map(|path| path.remote).collect(),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use carrick_proto::Time;
 
+use crate::errno::Errno;
 use crate::host::Sockets;
 use crate::host::associations::with_association;
 use crate::host::calls::shutdown::shut_down_association;
@@ -40,24 +41,48 @@ impl Sockets {
         let open = self.associations.iter();
         let open = open.filter(|(_, association)| association.is_open());
         let ids: Vec<AssocId> = open.map(|(id, _)| id).collect();
-        let mut aborted = Vec::with_capacity(ids.len());
-        for id in ids {
-            aborted.extend(with_association(self, id, |a| {
-                let stats = a.core.association(a.core_id).map(|a| a.stats());
-                // It does not fail: the association has not ended.
-                let _ = a.core.abort(now, a.core_id, b"");
-                AbortedAssociation {
-                    port: a.core.port(),
-                    peer: a.own.peer,
-                    unacknowledged: stats.map_or(0, |stats| stats.send_buffer_bytes),
-                }
-            }));
-        }
-        aborted
+        let aborted = ids.into_iter();
+        aborted.filter_map(|id| abort(self, id, b"")).collect()
+    }
+
+    /// Aborts an association by its identifier. The peer gets the reason in its ABORT; the program gets
+    /// `ECONNABORTED`.
+    ///
+    /// # Errors
+    /// `ENOENT`: it does not exist, or has ended.
+    pub fn abort_association(
+        &mut self,
+        now: Time,
+        association: i32,
+        reason: &[u8],
+    ) -> Result<AbortedAssociation, Errno> {
+        self.now = now;
+        let id = AssocId(association);
+        let open = self
+            .associations
+            .get(id)
+            .filter(|association| association.is_open());
+        open.ok_or(Errno::ENOENT)?;
+        abort(self, id, reason).ok_or(Errno::ENOENT)
     }
 }
 
-/// Association that [`Sockets::abort_associations`] has aborted.
+/// Aborts an association that has not ended.
+fn abort(host: &mut Sockets, id: AssocId, reason: &[u8]) -> Option<AbortedAssociation> {
+    let now = host.now;
+    with_association(host, id, |a| {
+        let stats = a.core.association(a.core_id).map(|a| a.stats());
+        // It does not fail: the association has not ended.
+        let _ = a.core.abort(now, a.core_id, reason);
+        AbortedAssociation {
+            port: a.core.port(),
+            peer: a.own.peer,
+            unacknowledged: stats.map_or(0, |stats| stats.send_buffer_bytes),
+        }
+    })
+}
+
+/// Association that was aborted while its program had it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AbortedAssociation {
     /// Local SCTP port.
