@@ -23,7 +23,7 @@ pub(crate) struct ManArguments {
 /// Print the completions of a shell
 ///
 /// bash reads them from share/bash-completion/completions/carrick, zsh from share/zsh/site-functions/_carrick, fish from
-/// share/fish/vendor_completions.d/carrick.fish.
+/// `share/fish/vendor_completions.d/carrick.fish`.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionArguments {
     #[arg(value_name = "SHELL")]

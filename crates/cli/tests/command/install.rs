@@ -1,5 +1,6 @@
 //! `./install`: what it installs runs from there, and goes again. Without a C compiler the tests pass with a message.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -131,7 +132,7 @@ fn a_second_installation_replaces_the_first() {
     fs::create_dir(&older).unwrap();
     fs::write(older.join("page"), "").unwrap();
     let mut lines = fs::read_to_string(&list).unwrap();
-    lines += &format!("{0}/\n{0}/page\n", older.display());
+    writeln!(lines, "{0}/\n{0}/page", older.display()).unwrap();
     fs::write(&list, lines).unwrap();
     install_built(&prefix);
     assert!(!older.join("page").exists());
