@@ -61,7 +61,12 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "ss",
-        &["carrick ss -i", "carrick ss --json", "carrick ss --kill 7"],
+        &[
+            "carrick ss -i",
+            "carrick ss --json",
+            "carrick ss --events",
+            "carrick ss --kill 7",
+        ],
     ),
     ("top", &["carrick top", "carrick top --interval 5s --json"]),
     (

@@ -40,7 +40,7 @@
 //!
 //! # Requests and replies on the control socket
 //!
-//! A request has up to [`MAX_REQUEST`] bytes; all but 1 and 13 to 19 have the descriptor attached. Each request
+//! A request has up to [`MAX_REQUEST`] bytes; all but 1 and 13 to 20 have the descriptor attached. Each request
 //! has one reply, of up to [`MAX_REPLY`] bytes; a connection has one request in flight.
 //!
 //! | offset | size | field of a request |
@@ -72,6 +72,7 @@
 //! | 16 | none: capture | association identifier or 0 for all, SCTP port or 0 for all | | |
 //! | 17 | none: end of a closed socket | cookie of its descriptor, low and high half | | |
 //! | 19 | none: abort of an association, for an administrator | association identifier | | |
+//! | 20 | none: events of associations and paths | | | |
 //!
 //! The value of the reply to 13 are JSON objects, one a line, each with the members `socket` and
 //! `association`; the result is 1 if rows follow. The result of 2 is the pending error of the socket (`SO_ERROR`),
@@ -93,6 +94,9 @@
 //!
 //! The reply to 16 has the end of a pair attached, on which the daemon sends a copy of each packet
 //! ([`CapturedPacket`]) until that end is closed. It sends none that the pair has no room for.
+//!
+//! The reply to 20 has the end of a pair attached, on which the daemon sends each event as a JSON object until that
+//! end is closed. It sends none that the pair has no room for, and counts them in the member `missed` of the next one.
 //!
 //! | offset | size | field of a copy |
 //! |---|---|---|

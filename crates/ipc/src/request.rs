@@ -101,6 +101,8 @@ pub enum Request<'a> {
         /// SCTP port on either side, 0 for all ports.
         port: u16,
     },
+    /// Events of associations and paths from now on.
+    Follow,
     /// Abort of an association.
     Kill {
         /// Association identifier.
@@ -162,6 +164,7 @@ impl<'a> Request<'a> {
                 (13, [halves[0], halves[1], association], none, none)
             }
             Self::Statistics => (14, [0; 3], none, none),
+            Self::Follow => (20, [0; 3], none, none),
             Self::Kill { association } => (19, [association, 0, 0], none, none),
             Self::TakeOver => (15, [0; 3], none, none),
             Self::Capture { association, port } => {
@@ -250,6 +253,7 @@ impl<'a> Request<'a> {
             },
             18 => Self::Lease { addresses: first },
             19 => Self::Kill { association: a },
+            20 => Self::Follow,
             _ => return Err(Malformed),
         })
     }
@@ -321,6 +325,7 @@ mod tests {
             Request::Peeloff { association: 3 },
             Request::TakeOver,
             Request::Kill { association: 5 },
+            Request::Follow,
             Request::Capture {
                 association: 9,
                 port: 38_412,
@@ -338,7 +343,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_refused_or_round_trip(
-            code in 0u32..20,
+            code in 0u32..21,
             numbers in any::<[i8; 3]>(),
             len in 0u32..40,
             rest in proptest::collection::vec(any::<u8>(), 0..64),

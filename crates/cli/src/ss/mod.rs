@@ -1,5 +1,6 @@
 //! `carrick ss`: sockets and associations of a daemon.
 
+mod events;
 mod holders;
 mod proc;
 
@@ -56,6 +57,9 @@ pub(crate) struct Arguments {
     /// Print a JSON object for each socket and association, one a line.
     #[arg(long)]
     json: bool,
+    /// Print what happens to associations and paths from now on, until Ctrl-C: the lines of the daemon's log.
+    #[arg(short = 'E', long, conflicts_with_all = ["listening", "all", "info", "processes", "extended", "memory", "proc", "kill"])]
+    events: bool,
     /// Abort these associations, by their numbers in --json and in the log, and print them; several separated by
     /// commas.
     #[arg(short = 'K', long, value_name = "N[,N...]", value_delimiter = ',', conflicts_with_all = ["listening", "all", "info", "processes", "extended", "memory", "proc"])]
@@ -68,6 +72,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.daemon.clone().unwrap_or_else(default_socket);
     check_socket_path(&path)?;
+    if arguments.events {
+        return events::follow(&path, arguments.json);
+    }
     let mut out = Output {
         to: stdout().lock(),
         has_failed: false,

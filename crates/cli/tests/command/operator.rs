@@ -137,7 +137,16 @@ fn a_failing_path_is_shown_from_its_first_timeout() {
     });
     let users = near.list(&["-p"]);
     assert!(users[1].contains("users:((\"python3\",pid="), "{users:#?}");
+    let mut events = start(&["ss", "--daemon", &near.socket, "--events", "--json"]);
+    let mut texts = start(&["ss", "--daemon", &near.socket, "-E"]);
+    for reader in [&mut events, &mut texts] {
+        assert!(reader.error_line().contains("events of the daemon on "));
+    }
     hosts.cut(0);
+    let event = events.json_line();
+    assert_eq!(event["event"]["kind"], "potentially-failed");
+    assert_eq!(event["event"]["path"]["destination"], "10.78.0.2");
+    texts.wait_for_output("path 10.78.0.1 -> 10.78.0.2 is potentially failed: error count 1, ");
     let line = near.logged("is potentially failed");
     let words = "path 10.78.0.1 -> 10.78.0.2 is potentially failed: error count 1, ";
     assert!(line.contains(words), "{line}");
@@ -180,12 +189,16 @@ fn a_failing_path_is_shown_from_its_first_timeout() {
     }
     client.close_input();
     near.logged(": ended: SHUTDOWN COMPLETE");
+    texts.wait_for_output(": ended: SHUTDOWN COMPLETE");
+    texts.interrupt();
+    assert_eq!(texts.finish().code, Some(0));
     assert_eq!(client.finish().code, Some(0));
     assert_eq!(server.finish().code, Some(0));
     for host in [near, far] {
         host.daemon.terminate();
         assert_eq!(host.daemon.finish().code, Some(0));
     }
+    events.finish().assert_failed(1, "the daemon has ended");
 }
 
 /// RFC 9260, section 8.4, rule 8: the daemon of a server on plain IP is killed and started again. Its peers are

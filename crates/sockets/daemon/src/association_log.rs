@@ -8,6 +8,8 @@ use carrick_metrics::{LineRate, LogLimits};
 use carrick_proto::{SourceKey, Time};
 use carrick_sockets::Sockets;
 
+use crate::followers::Followers;
+
 /// Limit of the lines about a peer, an IPv4 address or IPv6 /64.
 const PER_PEER: LineRate = LineRate {
     burst: 60,
@@ -42,9 +44,16 @@ impl AssociationLog {
         self.limits.next_report().map(|at| Time::ZERO + at)
     }
 
-    /// Passes the reports of the sockets to `log`, as far as the limits of their peers allow.
-    pub(crate) fn write(&mut self, now: Time, sockets: &mut Sockets, log: impl Fn(&str)) {
+    /// Passes the reports of the sockets to `followers`, and to `log` as far as the limits of their peers allow.
+    pub(crate) fn write(
+        &mut self,
+        now: Time,
+        sockets: &mut Sockets,
+        followers: &mut Followers,
+        log: impl Fn(&str),
+    ) {
         while let Some(report) = sockets.reports().poll() {
+            followers.send(&report);
             self.line(now, report.peer.ip(), &report, &log);
         }
         let dropped = sockets.reports().take_dropped();

@@ -264,9 +264,16 @@ impl Driver {
     /// Logs what has happened to associations and paths, and how many lines about programs were suppressed.
     fn log_associations(&mut self, now: Time) {
         self.parts.users.report_suppressed(now);
+        let (sockets, followers) = (&mut self.parts.sockets, &mut self.parts.followers);
         if let Some(log) = self.parts.config.association_log {
-            let sockets = &mut self.parts.sockets;
-            self.association_log.write(now, sockets, log);
+            self.association_log.write(now, sockets, followers, log);
+        } else if !followers.is_empty() {
+            while let Some(report) = sockets.reports().poll() {
+                followers.send(&report);
+            }
+            if followers.is_empty() {
+                sockets.reports().disable();
+            }
         }
     }
 

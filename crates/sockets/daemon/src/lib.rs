@@ -39,6 +39,7 @@ mod descriptors;
 mod driver;
 mod ends;
 mod error;
+mod followers;
 mod handover;
 mod leases;
 mod linger;
@@ -79,6 +80,7 @@ pub use carrick_sockets::{Config as SocketsConfig, PortObservers, ReservedPorts}
 pub use config::{Config, DaemonEnd, Limits, MAX_STORED_LISTENERS, StopRequest, default_socket};
 pub use connection::{DaemonWatch, answers, counters, kill, list};
 pub use error::DaemonError;
+pub use followers::Events;
 
 use control::{open_control, path_of, remove_socket};
 use driver::Driver;

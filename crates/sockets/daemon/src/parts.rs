@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::descriptor::FrameBuffers;
 use crate::descriptors::Descriptors;
 use crate::ends::ProgramEnds;
+use crate::followers::Followers;
 use crate::leases::Leases;
 use crate::linger::Lingering;
 use crate::listeners::Listeners;
@@ -40,6 +41,7 @@ pub(crate) struct Parts {
     pub(crate) leases: Leases,
     pub(crate) listeners: Listeners,
     pub(crate) captures: Captures,
+    pub(crate) followers: Followers,
     pub(crate) stopping: Stopping,
 }
 
@@ -73,6 +75,7 @@ impl Parts {
             lingering: Lingering::default(),
             leases: Leases::default(),
             captures: Captures::default(),
+            followers: Followers::default(),
         })
     }
 

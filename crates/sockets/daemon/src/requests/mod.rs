@@ -187,12 +187,21 @@ fn answer(
             let started = allowed.and_then(|()| parts.captures.start(filter));
             started.map(ReplyContent::attached)
         }
+        Request::Follow => follow(parts, owner.uid).map(ReplyContent::attached),
         Request::Kill { association } => kill::kill(parts, now, owner.uid, association),
         Request::Linger { cookie } => Ok(linger::linger(parts, now, owner.uid, cookie)),
         Request::Lease { addresses } => lease::lease(parts, now, owner, addresses),
         _ => return answer_call(parts, now, (request, attached)),
     };
     answered.into()
+}
+
+/// Starts a reader of events, which tell of the associations of all users.
+fn follow(parts: &mut Parts, uid: u32) -> Result<OwnedFd, Errno> {
+    may_share(uid).then_some(()).ok_or(Errno::EPERM)?;
+    let theirs = parts.followers.start()?;
+    parts.sockets.reports().enable();
+    Ok(theirs)
 }
 
 /// Performs a call on the descriptor that is attached to a request.
@@ -309,6 +318,7 @@ fn call(
         | Request::TakeOver
         | Request::Linger { .. }
         | Request::Capture { .. }
+        | Request::Follow
         | Request::Kill { .. }
         | Request::Lease { .. } => Ok(ReplyContent::default()),
         Request::Describe => {

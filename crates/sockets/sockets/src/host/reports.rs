@@ -113,6 +113,11 @@ impl Reports {
         self.is_on = true;
     }
 
+    /// Queues no further events.
+    pub fn disable(&mut self) {
+        self.is_on = false;
+    }
+
     /// Returns the next report.
     pub fn poll(&mut self) -> Option<AssociationReport> {
         self.queue.pop_front()
