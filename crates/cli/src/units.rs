@@ -45,10 +45,6 @@ pub(crate) fn length(text: &str) -> Result<usize, String> {
 
 /// Parses a rate in bit/s: a number, alone or with k, M or G (powers of 1000), optionally followed by
 /// `bit/s`.
-#[cfg_attr(
-    not(all(feature = "lab", target_os = "linux")),
-    allow(dead_code, reason = "for live networks")
-)]
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     let factor = match unit.strip_suffix("bit/s").unwrap_or(unit) {

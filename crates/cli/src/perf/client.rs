@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::protocol::{Direction, MAX_SIZE, MeasurementRequest, TransferExtent, VERSION};
+use super::protocol::{
+    Direction, MAX_DURATION, MAX_SIZE, MeasurementRequest, TransferExtent, VERSION,
+};
 use super::report::Reporter;
 use super::session::{Session, TransferRole};
 use crate::endpoint::{self, EndpointArguments, OpenedEndpoint, PeerArguments};
@@ -22,7 +24,7 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "N", default_value_t = super::DEFAULT_PORT)]
     port: u16,
     /// Duration of the transfer; a number without a unit is in s.
-    #[arg(short = 't', long, visible_alias = "time", value_name = "TIME", value_parser = units::seconds,
+    #[arg(short = 't', long, visible_alias = "time", value_name = "TIME", value_parser = transfer_time,
           default_value = "10s")]
     seconds: Duration,
     /// Number of bytes to send in each direction, instead of a duration.
@@ -35,6 +37,11 @@ pub(super) struct Arguments {
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=65_534))]
     streams: u16,
+    /// Rate of each sender in bit/s, e.g. 5M or 1.5Gbit/s; 0: unlimited. Message n is due at n × size × 8 / rate. After a
+    /// stall, a sender catches up with at most 100 ms of its schedule; messages that are overdue by more shift to
+    /// later times.
+    #[arg(short, long, value_name = "RATE", value_parser = bitrate, default_value = "0")]
+    bitrate: u64,
     /// Send unordered messages.
     #[arg(long)]
     unordered: bool,
@@ -51,6 +58,22 @@ pub(super) struct Arguments {
     to: PeerArguments,
     #[command(flatten)]
     endpoint: EndpointArguments,
+}
+
+/// Parses the duration of a transfer.
+fn transfer_time(text: &str) -> Result<Duration, String> {
+    match units::seconds(text)? {
+        time if time > MAX_DURATION => Err("must be at most 24 h (86400)".into()),
+        time => Ok(time),
+    }
+}
+
+/// Parses a rate in bit/s; 0 stands for unlimited.
+fn bitrate(text: &str) -> Result<u64, String> {
+    match text {
+        "0" => Ok(0),
+        _ => units::rate(text),
+    }
 }
 
 fn size(text: &str) -> Result<u32, String> {
@@ -78,6 +101,7 @@ impl Arguments {
             size: self.size,
             streams: self.streams,
             unordered: self.unordered,
+            bitrate: self.bitrate,
         }
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! - `protocol`: messages between the two sides
 //! - `client`, `server`: the two subcommands
-//! - `session`: one side of a measurement; `sender`, `receiver`, `tally` and `silence` are its parts
+//! - `session`: one side of a measurement; `sender`, `pacing`, `receiver`, `tally` and `silence` are its parts
 //! - `report`: the output
 
 mod client;
+mod pacing;
 mod protocol;
 mod receiver;
 mod report;

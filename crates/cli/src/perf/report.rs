@@ -121,6 +121,14 @@ impl Progress {
     }
 }
 
+/// Returns the text about the rate of each sender; an empty one if it is unlimited.
+fn rate_text(bitrate: u64) -> String {
+    if bitrate == 0 {
+        return String::new();
+    }
+    format!(" at {}bit/s", decimal_prefix(bitrate as f64))
+}
+
 fn difference(now: TransferAmount, before: TransferAmount) -> TransferAmount {
     TransferAmount {
         bytes: now.bytes - before.bytes,
@@ -212,12 +220,13 @@ impl Reporter {
         };
         self.print("begin", &begin, || {
             format!(
-                "[{}] with {} port {port}: messages of {} bytes on {} stream{}\n",
+                "[{}] with {} port {port}: messages of {} bytes on {} stream{}{}\n",
                 self.test,
                 crate::endpoint::list(peers),
                 request.size,
                 request.streams,
-                if request.streams == 1 { "" } else { "s" }
+                if request.streams == 1 { "" } else { "s" },
+                rate_text(request.bitrate)
             )
         })
     }
@@ -445,12 +454,13 @@ mod tests {
         };
         let summary = Summary {
             request: &MeasurementRequest {
-                version: 1,
+                version: 2,
                 direction: super::super::protocol::Direction::ToServer,
                 extent: super::super::protocol::TransferExtent::Bytes(1_000_000_000),
                 size: 1_000_000_000,
                 streams: 1,
                 unordered: false,
+                bitrate: 0,
             },
             to_server: Some(reception.into()),
             to_client: None,

@@ -1,11 +1,12 @@
 //! Sending side of a measurement.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use carrick::{SendError, SendHalf, SendOptions, StreamId};
 
+use super::pacing::{SendSchedule, SendTurn};
 use super::protocol::{DATA, MeasurementRequest};
 use super::tally::TransferTally;
 
@@ -13,7 +14,7 @@ use super::tally::TransferTally;
 const RUN_BYTES: usize = 16 * 1024;
 const RUN: usize = 64;
 
-/// Sends the requested data over its streams; returns when the last message is queued.
+/// Sends the requested data over its streams, at the requested rate; returns when the last message is queued.
 pub(super) async fn send_data(
     sender: &SendHalf,
     request: &MeasurementRequest,
@@ -28,9 +29,23 @@ pub(super) async fn send_data(
     let mut unqueued = request.extent.bytes().unwrap_or(u64::MAX);
     let mut stream = 0;
     let run = (RUN_BYTES / size.max(1)).clamp(1, RUN);
+    let start = Instant::now();
+    let mut schedule = SendSchedule::new(request.bitrate, request.size);
     let mut messages = VecDeque::with_capacity(run);
     loop {
-        while messages.len() < run && unqueued > 0 {
+        let due = match schedule.as_mut().map(|s| s.turn(start.elapsed())) {
+            // Nothing is waited for after the last message.
+            Some(SendTurn::At(time)) if unqueued > 0 => {
+                tokio::select! {
+                    biased;
+                    () = &mut end, if timed => return Ok(()),
+                    () = tokio::time::sleep(time.saturating_sub(start.elapsed())) => continue,
+                }
+            }
+            Some(SendTurn::Now(due)) => run.min(usize::try_from(due).unwrap_or(run)),
+            Some(SendTurn::At(_)) | None => run,
+        };
+        while messages.len() < due && unqueued > 0 {
             let length = unqueued.min(size as u64) as usize;
             let options = SendOptions {
                 stream: StreamId(1 + stream),
@@ -53,6 +68,9 @@ pub(super) async fn send_data(
         };
         let queued = (count - messages.len()) as u64;
         tally.add_all(bytes - bytes_of(&messages), queued);
+        if let Some(schedule) = &mut schedule {
+            schedule.sent(queued);
+        }
         match sent {
             Some(sent) => sent?,
             None => return Ok(()),

@@ -134,7 +134,7 @@ impl Session {
         let mut sending_control = pin!(outbox.send_all(&sender));
         let mut ticks = ticks();
         let mut progress = Progress::new(self.start);
-        let mut silence = SilenceDetector::new(self.start);
+        let mut silence = SilenceDetector::new(self.start, self.request.message_interval());
         let mut events = self.events.take();
         loop {
             tokio::select! {

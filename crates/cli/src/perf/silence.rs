@@ -12,6 +12,8 @@ pub(super) struct SilenceDetector {
     /// Time of the last new packet.
     since: Instant,
     reported: bool,
+    /// Minimum silence that is reported.
+    least: Duration,
 }
 
 /// Change since the last observation.
@@ -28,11 +30,13 @@ pub(super) enum PeerActivity {
 }
 
 impl SilenceDetector {
-    pub(super) fn new(now: Instant) -> Self {
+    /// `message_interval` is the time between messages of a sender with a rate, whose pauses are no silence.
+    pub(super) fn new(now: Instant, message_interval: Duration) -> Self {
         Self {
             packets: 0,
             since: now,
             reported: false,
+            least: REPORTED.max(message_interval.saturating_mul(2)),
         }
     }
 
@@ -46,7 +50,7 @@ impl SilenceDetector {
             }
             return PeerActivity::Active;
         }
-        if self.reported || silence < REPORTED {
+        if self.reported || silence < self.least {
             return PeerActivity::Unchanged;
         }
         self.reported = true;
@@ -61,7 +65,7 @@ mod tests {
     #[test]
     fn a_silence_is_reported_once_and_its_end() {
         let start = Instant::now();
-        let mut silence = SilenceDetector::new(start);
+        let mut silence = SilenceDetector::new(start, Duration::ZERO);
         let mut observe = |second, packets| {
             let now = start + Duration::from_secs(second);
             silence.observe(now, packets)
@@ -81,5 +85,15 @@ mod tests {
             PeerActivity::Active,
             "a short silence is not reported"
         );
+    }
+
+    #[test]
+    fn pauses_of_a_slow_sender_are_no_silence() {
+        let start = Instant::now();
+        let mut silence = SilenceDetector::new(start, Duration::from_secs(5));
+        let mut observe = |second| silence.observe(start + Duration::from_secs(second), 7);
+        assert_eq!(observe(1), PeerActivity::Active);
+        assert_eq!(observe(6), PeerActivity::Unchanged);
+        assert_eq!(observe(11), PeerActivity::Silent(Duration::from_secs(10)));
     }
 }

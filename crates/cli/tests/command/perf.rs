@@ -105,6 +105,33 @@ fn both_directions_at_once_on_many_streams() {
 }
 
 #[test]
+fn all_data_arrives_at_a_rate() {
+    for direction in ["--unordered", "--reverse", "--bidir"] {
+        let load = ["-n", "300001", "-s", "1000", "-b", "20M", direction];
+        let summary = measure(&["127.0.0.1"], &load);
+        assert_eq!(summary["request"]["bitrate"], 20_000_000);
+        let (to_server, to_client) = match direction {
+            "--unordered" => (Some(300_001), None),
+            "--reverse" => (None, Some(300_001)),
+            _ => (Some(300_001), Some(300_001)),
+        };
+        assert_eq!(bytes(&summary, "to_server"), to_server);
+        assert_eq!(bytes(&summary, "to_client"), to_client);
+    }
+}
+
+/// Ten messages per second: the last one is due at 1 s. No delay of this host makes them more.
+#[test]
+fn senders_do_not_exceed_their_rate() {
+    let load = ["-t", "1", "-s", "1000", "-b", "80k", "--bidir"];
+    let summary = measure(&["127.0.0.1"], &load);
+    for direction in ["to_server", "to_client"] {
+        let sent = messages(&summary, direction).unwrap();
+        assert!((1..=12).contains(&sent), "{direction}: {sent}");
+    }
+}
+
+#[test]
 fn bidirectional_messages_may_fill_the_send_queue() {
     for size in ["256K", "1M"] {
         let arguments = ["--bytes", "60M", "--size", size, "--bidir"];
@@ -315,6 +342,8 @@ fn wrong_command_lines_are_refused() {
         &["perf", "client", "127.0.0.1", "--size", "2G"],
         &["perf", "client", "127.0.0.1", "--streams", "0"],
         &["perf", "client", "127.0.0.1", "--reverse", "--bidir"],
+        &["perf", "client", "127.0.0.1", "--bitrate", "fast"],
+        &["perf", "client", "127.0.0.1", "--seconds", "86401"],
         &[
             "perf",
             "client",
