@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::OutputArguments;
 use super::protocol::{
     Direction, MAX_DURATION, MAX_SIZE, MeasurementRequest, TransferExtent, VERSION,
 };
@@ -51,9 +52,8 @@ pub(super) struct Arguments {
     /// Both sides send at the same time.
     #[arg(long)]
     bidir: bool,
-    /// Print JSON objects, one per line.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArguments,
     #[command(flatten)]
     to: PeerArguments,
     #[command(flatten)]
@@ -129,7 +129,8 @@ async fn measure(
         .check(association.control().outbound_streams())
         .map_err(Failure::Run)?;
     let reporter = Reporter {
-        json: arguments.json,
+        json: arguments.output.json,
+        intervals: arguments.output.intervals(),
         through_daemon: opened.through_daemon,
         test: 1,
     };

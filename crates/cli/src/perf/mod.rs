@@ -3,9 +3,12 @@
 //! - `protocol`: messages between the two sides
 //! - `client`, `server`: the two subcommands
 //! - `session`: one side of a measurement; `sender`, `pacing`, `receiver`, `tally` and `silence` are its parts
-//! - `report`: the output
+//! - `control`: sending of control messages
+//! - `report`, `interval`: the output
 
 mod client;
+mod control;
+mod interval;
 mod pacing;
 mod protocol;
 mod receiver;
@@ -18,8 +21,42 @@ mod tally;
 
 use clap::{Args, Subcommand};
 
+use std::time::Duration;
+
 use crate::failure::Failure;
 use crate::runtime::{self, HangUp};
+use crate::units;
+use protocol::MAX_DURATION;
+
+/// Options of the output, which both sides have.
+#[derive(Debug, Clone, Args)]
+struct OutputArguments {
+    /// Print the rates of each interval of this length, at least 100 ms; a number without a unit is in s. 0: only the
+    /// result.
+    #[arg(short, long, value_name = "TIME", value_parser = interval, default_value = "1")]
+    interval: Duration,
+    /// Print JSON objects, one per line.
+    #[arg(long)]
+    json: bool,
+}
+
+impl OutputArguments {
+    /// Returns the length of the intervals; `None` without intervals.
+    fn intervals(&self) -> Option<Duration> {
+        (!self.interval.is_zero()).then_some(self.interval)
+    }
+}
+
+/// Parses the length of intervals.
+fn interval(text: &str) -> Result<Duration, String> {
+    match units::seconds(text)? {
+        time if time.is_zero() || (MIN_INTERVAL..=MAX_DURATION).contains(&time) => Ok(time),
+        _ => Err("must be 0 (no intervals) or 0.1 s to 24 h".into()),
+    }
+}
+
+/// Minimum length of intervals.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Default SCTP port of the server.
 const DEFAULT_PORT: u16 = 5201;

@@ -1,13 +1,14 @@
-//! Output of a measurement: a line per second, notifications and the result, as text or as JSON objects,
+//! Output of a measurement: a line per interval, notifications and the result, as text or as JSON objects,
 //! one per line.
 
 use std::io::{Write, stdout};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use carrick::{AssociationStats, EventReport, PathStats};
+use carrick::EventReport;
 use serde::Serialize;
 
+use super::interval::{Interval, Rate};
 use super::protocol::{MeasurementCost, MeasurementRequest, Reception, TransferAmount};
 use super::session::{MeasurementOutcome, TransferRole};
 use crate::failure::Failure;
@@ -22,103 +23,10 @@ pub(super) struct Reporter {
     pub(super) json: bool,
     /// Packets pass through the daemon.
     pub(super) through_daemon: bool,
+    /// Length of the intervals; `None` if no intervals are reported.
+    pub(super) intervals: Option<Duration>,
     /// Number of the measurement, from 1.
     pub(super) test: u64,
-}
-
-/// Amount transferred in one direction in an interval.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Rate {
-    #[serde(flatten)]
-    amount: TransferAmount,
-    bits_per_second: f64,
-    messages_per_second: f64,
-}
-
-impl Rate {
-    fn new(amount: TransferAmount, seconds: f64) -> Self {
-        let per_second = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
-        Self {
-            amount,
-            bits_per_second: per_second(amount.bytes as f64 * 8.0),
-            messages_per_second: per_second(amount.messages as f64),
-        }
-    }
-
-    fn text(&self) -> String {
-        format!(
-            "{:>9}B {:>9}bit/s {:>9}msg/s",
-            decimal_prefix(self.amount.bytes as f64),
-            decimal_prefix(self.bits_per_second),
-            decimal_prefix(self.messages_per_second)
-        )
-    }
-}
-
-/// Statistics of one interval.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Interval {
-    start: f64,
-    end: f64,
-    /// Messages accepted by the protocol.
-    sent: Rate,
-    received: Rate,
-    retransmissions: u64,
-    /// Path of new data.
-    path: Option<IpAddr>,
-    cwnd: usize,
-    /// Smoothed round-trip time in seconds.
-    srtt: Option<f64>,
-}
-
-/// Divides a measurement into intervals.
-#[derive(Debug)]
-pub(super) struct Progress {
-    start: Instant,
-    last: f64,
-    sent: TransferAmount,
-    received: TransferAmount,
-    retransmissions: u64,
-}
-
-impl Progress {
-    pub(super) fn new(start: Instant) -> Self {
-        Self {
-            start,
-            last: 0.0,
-            sent: TransferAmount::default(),
-            received: TransferAmount::default(),
-            retransmissions: 0,
-        }
-    }
-
-    /// Returns the statistics since the last call.
-    pub(super) fn step(
-        &mut self,
-        sent: TransferAmount,
-        received: TransferAmount,
-        stats: &AssociationStats,
-        paths: &[PathStats],
-    ) -> Interval {
-        let end = self.start.elapsed().as_secs_f64();
-        let seconds = end - self.last;
-        let counters = &stats.counters;
-        let retransmissions = counters.retransmissions;
-        let path = paths.iter().find(|p| Some(p.id) == stats.current);
-        let interval = Interval {
-            start: self.last,
-            end,
-            sent: Rate::new(difference(sent, self.sent), seconds),
-            received: Rate::new(difference(received, self.received), seconds),
-            retransmissions: retransmissions - self.retransmissions,
-            path: path.map(|p| p.remote),
-            cwnd: path.map_or(0, |p| p.cwnd),
-            srtt: path.and_then(|p| p.srtt).map(|t| t.as_secs_f64()),
-        };
-        (self.last, self.sent, self.received) = (end, sent, received);
-        self.retransmissions = retransmissions;
-        interval
-    }
 }
 
 /// Returns the text about the rate of each sender; an empty one if it is unlimited.
@@ -127,13 +35,6 @@ fn rate_text(bitrate: u64) -> String {
         return String::new();
     }
     format!(" at {}bit/s", decimal_prefix(bitrate as f64))
-}
-
-fn difference(now: TransferAmount, before: TransferAmount) -> TransferAmount {
-    TransferAmount {
-        bytes: now.bytes - before.bytes,
-        messages: now.messages - before.messages,
-    }
 }
 
 /// Result of a measurement.
@@ -364,29 +265,6 @@ impl Reporter {
     }
 }
 
-impl Interval {
-    fn text(&self, test: u64, role: TransferRole) -> String {
-        let time = format!("[{test}] {:7.2}-{:7.2} s", self.start, self.end);
-        let mut lines = Vec::new();
-        if role.receives {
-            lines.push(format!("{time}  received {}\n", self.received.text()));
-        }
-        if role.sends {
-            let srtt = self.srtt.map(|s| format!("  srtt {:.3} ms", s * 1000.0));
-            let path = self.path.map(|p| format!("  to {p}"));
-            lines.push(format!(
-                "{time}  sent     {}  {} retransmitted  cwnd {}B{}{}\n",
-                self.sent.text(),
-                self.retransmissions,
-                decimal_prefix(self.cwnd as f64),
-                srtt.unwrap_or_default(),
-                path.unwrap_or_default()
-            ));
-        }
-        lines.concat()
-    }
-}
-
 impl Summary<'_> {
     fn text(&self, test: u64) -> String {
         let mut lines = Vec::new();
@@ -427,16 +305,6 @@ impl Summary<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_rate_over_no_time_is_zero() {
-        let amount = TransferAmount {
-            bytes: 10,
-            messages: 1,
-        };
-        assert!(Rate::new(amount, 0.0).bits_per_second.abs() < f64::EPSILON);
-        assert!((Rate::new(amount, 2.0).bits_per_second - 40.0).abs() < f64::EPSILON);
-    }
 
     #[test]
     fn the_cpu_time_of_both_sides_counts() {

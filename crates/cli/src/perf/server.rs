@@ -7,10 +7,12 @@ use carrick::{Association, Message};
 use clap::Args;
 use tokio::task::JoinSet;
 
+use super::OutputArguments;
+use super::control::send_control;
 use super::protocol::{ControlMessage, DATA, MeasurementRequest};
 use super::receiver::unexpected;
 use super::report::Reporter;
-use super::session::{Session, TransferRole, ended, lost, send_control};
+use super::session::{Session, TransferRole, ended, lost};
 use crate::endpoint::{self, EndpointArguments, OpenedEndpoint};
 use crate::failure::Failure;
 use crate::runtime::until_signal;
@@ -27,9 +29,8 @@ pub(super) struct Arguments {
     /// Exit after one measurement.
     #[arg(short = '1', long)]
     once: bool,
-    /// Print JSON objects, one per line.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArguments,
     /// Number of threads among which the clients are divided, 1 to 64; each has its share of the endpoint.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     shards: u8,
@@ -62,7 +63,8 @@ async fn serve(
 ) -> Result<(), Failure> {
     let endpoint = &opened.endpoint;
     let mut reporter = Reporter {
-        json: arguments.json,
+        json: arguments.output.json,
+        intervals: arguments.output.intervals(),
         through_daemon: opened.through_daemon,
         test: 0,
     };

@@ -1,17 +1,18 @@
 //! One side of a measurement, from the accepted request to the exchange of results.
 
-use std::collections::VecDeque;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use bytes::Bytes;
 use carrick::{Association, Event, Events, Notification, PeerText, RecvError, RecvHalf, SendHalf};
 use tokio::time::{Duration, Interval, MissedTickBehavior};
 
-use super::protocol::{ControlMessage, DATA, MeasurementCost, MeasurementRequest, Reception};
+use super::control::{Outbox, send_control};
+use super::interval::Progress;
+use super::protocol::{
+    ControlMessage, DATA, MeasurementCost, MeasurementRequest, Reception, TransferAmount,
+};
 use super::receiver::{Receiver, unexpected};
-use super::report::{Progress, Reporter};
+use super::report::Reporter;
 use super::sender::send_data;
 use super::silence::{PeerActivity, SilenceDetector};
 use super::tally::TransferTally;
@@ -23,6 +24,9 @@ use crate::runtime::{interrupted, signal_received};
 
 /// Maximum number of messages processed at once before other events.
 const BATCH: usize = 256;
+
+/// Time between two checks whether packets of the peer arrive.
+const SILENCE_CHECK: Duration = Duration::from_secs(1);
 
 /// Role of this side.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +136,8 @@ impl Session {
         let mut sends = self.role.sends;
         let outbox = Outbox::default();
         let mut sending_control = pin!(outbox.send_all(&sender));
-        let mut ticks = ticks();
+        let mut ticks = reporter.intervals.map(timer);
+        let mut checks = timer(SILENCE_CHECK);
         let mut progress = Progress::new(self.start);
         let mut silence = SilenceDetector::new(self.start, self.request.message_interval());
         let mut events = self.events.take();
@@ -153,11 +158,20 @@ impl Session {
                     self.take_more()?;
                     self.answer(&outbox).await?;
                 }
-                _ = ticks.tick() => {
-                    self.report(&mut progress, &mut silence, &sent, reporter).await?;
+                () = tick(&mut ticks) => {
+                    // Peers that are silent are reported once; the next interval includes this time.
+                    if !silence.is_reported() {
+                        self.report(&mut progress, sent.amount(), reporter).await?;
+                    }
                 }
+                _ = checks.tick() => self.check_silence(&mut silence, reporter).await?,
                 signal = signal_received() => {
                     let (sent, received) = (sent.amount(), self.incoming.tally.amount());
+                    // Without a request for statistics: a server ends now.
+                    if reporter.intervals.is_some() && progress.has_more(sent, received) {
+                        let rest = progress.step(sent, received, None, &[]);
+                        reporter.interval(&rest, self.role)?;
+                    }
                     reporter.interrupted(self.start.elapsed(), sent, received, self.role)?;
                     return Err(interrupted(signal));
                 }
@@ -171,6 +185,8 @@ impl Session {
                 }
             }
             if let Some(outcome) = self.outcome().filter(|_| outbox.is_empty()) {
+                self.report_rest(&mut progress, sent.amount(), reporter)
+                    .await?;
                 return Ok(outcome);
             }
         }
@@ -234,83 +250,57 @@ impl Session {
         })
     }
 
-    async fn report(
+    /// Reports that no packets of the peer arrive, and that packets arrive again.
+    async fn check_silence(
         &self,
-        progress: &mut Progress,
         silence: &mut SilenceDetector,
-        sent: &TransferTally,
         reporter: &Reporter,
     ) -> Result<(), Failure> {
         // `recv` reports the end of an association.
-        let (Ok(stats), Ok(paths)) = (
-            self.sender.control().stats().await,
-            self.sender.control().paths().await,
-        ) else {
+        let Ok(stats) = self.sender.control().stats().await else {
             return Ok(());
         };
-        let packets = stats.counters.packets_received;
-        match silence.observe(Instant::now(), packets) {
-            PeerActivity::Active => {}
+        match silence.observe(Instant::now(), stats.counters.packets_received) {
+            PeerActivity::Active | PeerActivity::Unchanged => Ok(()),
             PeerActivity::Resumed(time) => {
                 let text = format!("the peer responds again after {} s", time.as_secs());
-                reporter.note(&text)?;
+                reporter.note(&text)
             }
-            // The next interval includes this time.
-            PeerActivity::Unchanged => return Ok(()),
             PeerActivity::Silent(time) => {
                 let text = format!("no packet from the peer for {} s", time.as_secs());
-                return reporter.note(&text);
+                reporter.note(&text)
             }
         }
+    }
+
+    /// Reports an interval that ends now.
+    async fn report(
+        &self,
+        progress: &mut Progress,
+        sent: TransferAmount,
+        reporter: &Reporter,
+    ) -> Result<(), Failure> {
+        // The association may have ended.
+        let stats = self.sender.control().stats().await.ok();
+        let paths = self.sender.control().paths().await.unwrap_or_default();
         let received = self.incoming.tally.amount();
-        let interval = progress.step(sent.amount(), received, &stats, &paths);
+        let interval = progress.step(sent, received, stats.as_ref(), &paths);
         reporter.interval(&interval, self.role)
     }
-}
 
-/// Control messages that wait while data is sent. A send that waits for room has to be polled again, or no
-/// other send gets room.
-#[derive(Debug, Default)]
-struct Outbox(Mutex<VecDeque<Bytes>>);
-
-impl Outbox {
-    fn add(&self, control: &ControlMessage) -> Result<(), Failure> {
-        let control = control.encode()?;
-        self.waiting().push_back(control);
-        Ok(())
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Bytes>> {
-        // No code panics while it has the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.waiting().is_empty()
-    }
-
-    async fn send_all(&self, sender: &SendHalf) -> Result<(), Failure> {
-        loop {
-            let Some(message) = self.waiting().front().cloned() else {
-                return Ok(());
-            };
-            send(sender, message).await?;
-            self.waiting().pop_front();
+    /// Reports the last interval, which is shorter, so that the intervals add up to the whole.
+    async fn report_rest(
+        &self,
+        progress: &mut Progress,
+        sent: TransferAmount,
+        reporter: &Reporter,
+    ) -> Result<(), Failure> {
+        let received = self.incoming.tally.amount();
+        if reporter.intervals.is_none() || !progress.has_more(sent, received) {
+            return Ok(());
         }
+        self.report(progress, sent, reporter).await
     }
-}
-
-/// Sends a control message.
-pub(super) async fn send_control(
-    sender: &SendHalf,
-    control: &ControlMessage,
-) -> Result<(), Failure> {
-    send(sender, control.encode()?).await
-}
-
-async fn send(sender: &SendHalf, message: Bytes) -> Result<(), Failure> {
-    let sent = sender.send(message, ControlMessage::options()).await;
-    sent.map_err(|e| Failure::Run(e.to_string()))
 }
 
 pub(super) fn lost(error: &RecvError) -> Failure {
@@ -321,11 +311,18 @@ pub(super) fn ended() -> Failure {
     Failure::Run("the peer shut the association down before the end of the measurement".into())
 }
 
-fn ticks() -> Interval {
-    let second = Duration::from_secs(1);
-    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + second, second);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    ticks
+fn timer(period: Duration) -> Interval {
+    let mut timer = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+    timer.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    timer
+}
+
+/// Waits for the end of an interval; for ever without intervals.
+async fn tick(ticks: &mut Option<Interval>) {
+    match ticks {
+        Some(ticks) => _ = ticks.tick().await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn next(events: &mut Option<Events>) -> Option<Notification> {

@@ -40,6 +40,11 @@ impl SilenceDetector {
         }
     }
 
+    /// Returns whether a silence was reported that has not ended.
+    pub(super) fn is_reported(&self) -> bool {
+        self.reported
+    }
+
     /// Compares the number of packets received so far with that of the last call.
     pub(super) fn observe(&mut self, now: Instant, packets: u64) -> PeerActivity {
         let silence = now.duration_since(self.since);

@@ -198,22 +198,47 @@ fn nothing_can_be_measured_too() {
     assert_eq!(summary["cpu_seconds_per_gb"], Value::Null);
 }
 
+/// Returns the bytes of each interval in a direction.
+fn intervals(side: &Finished, direction: &str) -> Vec<u64> {
+    let lines = side.json();
+    let intervals = lines.iter().filter(|line| line["event"] == "interval");
+    intervals
+        .map(|line| line[direction]["bytes"].as_u64().unwrap())
+        .collect()
+}
+
 #[test]
-fn a_time_is_cut_into_intervals_that_add_up() {
-    let server = server(&["127.0.0.1"], &["--once"]);
-    let client = client("127.0.0.1", &server, &["--seconds", "2.5"]);
-    let total = bytes(&summary(&client), "to_server").unwrap();
-    let intervals = |side: &Finished, direction: &str| -> u64 {
-        let lines = side.json();
-        let intervals = lines.iter().filter(|l| l["event"] == "interval");
-        intervals
-            .map(|l| l[direction]["bytes"].as_u64().unwrap())
-            .sum()
-    };
-    let sent = intervals(&client, "sent");
-    assert!(sent > 0 && sent <= total, "{sent} of {total}");
-    let received = intervals(&server.running.finish(), "received");
-    assert!(received > 0 && received <= total, "{received} of {total}");
+fn intervals_add_up_to_the_result() {
+    for (length, direction) in [("1", "--unordered"), ("0.1", "--bidir"), ("60s", "-R")] {
+        let server = server(&["127.0.0.1"], &["--once", "--interval", length]);
+        let load = ["-t", "1.5", "-b", "40M", "-i", length, direction];
+        let client = client("127.0.0.1", &server, &load);
+        let summary = summary(&client);
+        let server = server.running.finish();
+        for (direction, sender, receiver) in [
+            ("to_server", &client, &server),
+            ("to_client", &server, &client),
+        ] {
+            let total = bytes(&summary, direction).unwrap_or_default();
+            let (sent, received) = (intervals(sender, "sent"), intervals(receiver, "received"));
+            assert!(!sent.is_empty() && !received.is_empty());
+            assert_eq!(sent.iter().sum::<u64>(), total, "{length} {direction}");
+            assert_eq!(received.iter().sum::<u64>(), total, "{length} {direction}");
+        }
+        // The last interval is shorter than the others.
+        let count = intervals(&client, "sent").len();
+        assert_eq!(count > 1, length != "60s", "{count}");
+    }
+}
+
+#[test]
+fn intervals_can_be_turned_off() {
+    let server = server(&["127.0.0.1"], &["--once", "-i", "0"]);
+    let load = ["-t", "1.2", "-i", "0"];
+    let client = client("127.0.0.1", &server, &load);
+    assert!(bytes(&summary(&client), "to_server").unwrap() > 0);
+    assert!(intervals(&client, "sent").is_empty());
+    assert!(intervals(&server.running.finish(), "received").is_empty());
 }
 
 #[test]
@@ -344,6 +369,8 @@ fn wrong_command_lines_are_refused() {
         &["perf", "client", "127.0.0.1", "--reverse", "--bidir"],
         &["perf", "client", "127.0.0.1", "--bitrate", "fast"],
         &["perf", "client", "127.0.0.1", "--seconds", "86401"],
+        &["perf", "client", "127.0.0.1", "--interval", "0.05"],
+        &["perf", "server", "--interval", "86401"],
         &[
             "perf",
             "client",
