@@ -246,8 +246,8 @@ mod tests {
                 "unexpected argument '--length' found; see",
             ),
             (
-                vec!["perf", "client", "a", "--omit", "3"],
-                "unexpected argument '--omit' found; see",
+                vec!["perf", "client", "a", "--get-server-output"],
+                "unexpected argument '--get-server-output' found; see",
             ),
             (
                 vec!["perf", "client", "a", "--timing"],

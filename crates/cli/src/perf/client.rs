@@ -28,6 +28,11 @@ pub(super) struct Arguments {
     #[arg(short = 't', long, visible_alias = "time", value_name = "TIME", value_parser = transfer_time,
           default_value = "10s")]
     seconds: Duration,
+    /// Time before the transfer is counted, in addition to its duration: slow start is not part of the result. A number
+    /// without a unit is in s.
+    #[arg(short = 'O', long, value_name = "TIME", value_parser = transfer_time, default_value = "0",
+          conflicts_with = "bytes")]
+    omit: Duration,
     /// Number of bytes to send in each direction, instead of a duration.
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = units::bytes, conflicts_with = "seconds")]
     bytes: Option<u64>,
@@ -58,6 +63,10 @@ pub(super) struct Arguments {
     to: PeerArguments,
     #[command(flatten)]
     endpoint: EndpointArguments,
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Parses the duration of a transfer.
@@ -94,14 +103,13 @@ impl Arguments {
             },
             extent: match self.bytes {
                 Some(bytes) => TransferExtent::Bytes(bytes),
-                None => TransferExtent::Milliseconds(
-                    u64::try_from(self.seconds.as_millis()).unwrap_or(u64::MAX),
-                ),
+                None => TransferExtent::Milliseconds(milliseconds(self.seconds)),
             },
             size: self.size,
             streams: self.streams,
             unordered: self.unordered,
             bitrate: self.bitrate,
+            omit: milliseconds(self.omit),
         }
     }
 }

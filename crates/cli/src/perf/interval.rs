@@ -44,6 +44,8 @@ impl Rate {
 pub(super) struct Interval {
     start: f64,
     end: f64,
+    /// The interval is not part of the result.
+    omitted: bool,
     /// Messages accepted by the protocol.
     sent: Rate,
     received: Rate,
@@ -59,6 +61,8 @@ pub(super) struct Interval {
 #[derive(Debug)]
 pub(super) struct Progress {
     start: Instant,
+    /// Intervals that end now are not part of the result.
+    pub(super) omitting: bool,
     last: f64,
     sent: TransferAmount,
     received: TransferAmount,
@@ -66,9 +70,10 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(start: Instant) -> Self {
+    pub(super) fn new(start: Instant, omitting: bool) -> Self {
         Self {
             start,
+            omitting,
             last: 0.0,
             sent: TransferAmount::default(),
             received: TransferAmount::default(),
@@ -97,8 +102,9 @@ impl Progress {
         let interval = Interval {
             start: self.last,
             end,
-            sent: Rate::new(difference(sent, self.sent), seconds),
-            received: Rate::new(difference(received, self.received), seconds),
+            omitted: self.omitting,
+            sent: Rate::new(sent.since(self.sent), seconds),
+            received: Rate::new(received.since(self.received), seconds),
             retransmissions: retransmissions - self.retransmissions,
             path: path.map(|p| p.remote),
             cwnd: path.map_or(0, |p| p.cwnd),
@@ -110,25 +116,22 @@ impl Progress {
     }
 }
 
-fn difference(now: TransferAmount, before: TransferAmount) -> TransferAmount {
-    TransferAmount {
-        bytes: now.bytes - before.bytes,
-        messages: now.messages - before.messages,
-    }
-}
-
 impl Interval {
     pub(super) fn text(&self, test: u64, role: TransferRole) -> String {
         let time = format!("[{test}] {:7.2}-{:7.2} s", self.start, self.end);
         let mut lines = Vec::new();
+        let omitted = if self.omitted { "  (omitted)" } else { "" };
         if role.receives {
-            lines.push(format!("{time}  received {}\n", self.received.text()));
+            lines.push(format!(
+                "{time}  received {}{omitted}\n",
+                self.received.text()
+            ));
         }
         if role.sends {
             let srtt = self.srtt.map(|s| format!("  srtt {:.3} ms", s * 1000.0));
             let path = self.path.map(|p| format!("  to {p}"));
             lines.push(format!(
-                "{time}  sent     {}  {} retransmitted  cwnd {}B{}{}\n",
+                "{time}  sent     {}  {} retransmitted  cwnd {}B{}{}{omitted}\n",
                 self.sent.text(),
                 self.retransmissions,
                 decimal_prefix(self.cwnd as f64),
@@ -147,7 +150,7 @@ mod tests {
     #[test]
     fn intervals_add_up_without_statistics() {
         let amount = |bytes| TransferAmount { bytes, messages: 1 };
-        let mut progress = Progress::new(Instant::now());
+        let mut progress = Progress::new(Instant::now(), false);
         let none = TransferAmount::default();
         assert!(!progress.has_more(none, none));
         let first = progress.step(amount(7), none, None, &[]);

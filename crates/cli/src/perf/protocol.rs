@@ -70,13 +70,6 @@ impl TransferExtent {
             Self::Milliseconds(_) => None,
         }
     }
-
-    pub(super) fn time(self) -> Option<Duration> {
-        match self {
-            Self::Bytes(_) => None,
-            Self::Milliseconds(milliseconds) => Some(Duration::from_millis(milliseconds)),
-        }
-    }
 }
 
 /// Request for a measurement.
@@ -94,6 +87,9 @@ pub(super) struct MeasurementRequest {
     /// Rate of each sender in bit/s; 0 if unlimited. Requests of version 1 lack this field and those below.
     #[serde(default)]
     pub(super) bitrate: u64,
+    /// Time in milliseconds before the transfer is counted; it precedes the duration.
+    #[serde(default)]
+    pub(super) omit: u64,
 }
 
 impl MeasurementRequest {
@@ -108,9 +104,12 @@ impl MeasurementRequest {
         if self.size == 0 || self.size > MAX_SIZE {
             return Err(format!("the message size must be 1 to {MAX_SIZE} bytes"));
         }
+        if self.omit > 0 && self.extent.bytes().is_some() {
+            return Err("--omit needs a duration (--seconds) instead of --bytes".into());
+        }
         if self.duration() > MAX_DURATION {
             return Err(format!(
-                "the transfer takes longer than {} h: use a shorter --seconds, fewer --bytes or a higher --bitrate",
+                "the transfer takes longer than {} h: use shorter --seconds and --omit, fewer --bytes or a higher --bitrate",
                 MAX_DURATION.as_secs() / 3600
             ));
         }
@@ -127,13 +126,25 @@ impl MeasurementRequest {
     /// Returns the duration of the transfer, as far as the request determines it.
     fn duration(&self) -> Duration {
         match self.extent {
-            TransferExtent::Milliseconds(milliseconds) => Duration::from_millis(milliseconds),
+            TransferExtent::Milliseconds(milliseconds) => {
+                Duration::from_millis(milliseconds.saturating_add(self.omit))
+            }
             TransferExtent::Bytes(_) if self.bitrate == 0 => Duration::ZERO,
             TransferExtent::Bytes(bytes) => {
                 let milliseconds = u128::from(bytes) * 8000 / u128::from(self.bitrate);
                 Duration::from_millis(milliseconds.try_into().unwrap_or(u64::MAX))
             }
         }
+    }
+
+    /// Returns the time before the transfer is counted.
+    pub(super) fn omit(&self) -> Duration {
+        Duration::from_millis(self.omit)
+    }
+
+    /// Returns the time for which each sender sends; `None` if the number of bytes is given.
+    pub(super) fn sending_time(&self) -> Option<Duration> {
+        self.extent.bytes().is_none().then(|| self.duration())
     }
 
     /// Returns the time between two messages of a sender with a rate; zero without one.
@@ -155,6 +166,16 @@ impl MeasurementRequest {
 pub(super) struct TransferAmount {
     pub(super) bytes: u64,
     pub(super) messages: u64,
+}
+
+impl TransferAmount {
+    /// Returns the amount since an earlier state of the same counter.
+    pub(super) fn since(self, earlier: Self) -> Self {
+        Self {
+            bytes: self.bytes - earlier.bytes,
+            messages: self.messages - earlier.messages,
+        }
+    }
 }
 
 /// Amount received, and the time that it took.
@@ -188,6 +209,21 @@ pub(super) struct MeasurementCost {
 }
 
 impl MeasurementCost {
+    /// Returns the cost since an earlier state of the same side.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            cpu_user: self.cpu_user - earlier.cpu_user,
+            cpu_system: self.cpu_system - earlier.cpu_system,
+            cpu_shared: self.cpu_shared,
+            retransmissions: self.retransmissions - earlier.retransmissions,
+            timeout_retransmissions: self.timeout_retransmissions - earlier.timeout_retransmissions,
+            fast_retransmissions: self.fast_retransmissions - earlier.fast_retransmissions,
+            dropped_for_buffer: self.dropped_for_buffer - earlier.dropped_for_buffer,
+            packets_sent: self.packets_sent - earlier.packets_sent,
+            packets_received: self.packets_received - earlier.packets_received,
+        }
+    }
+
     pub(super) fn cpu(&self) -> f64 {
         self.cpu_user + self.cpu_system
     }
@@ -253,6 +289,7 @@ mod tests {
             streams: 3,
             unordered: false,
             bitrate: 8000,
+            omit: 0,
         }
     }
 
@@ -261,7 +298,7 @@ mod tests {
         let encoded = ControlMessage::Request(request()).encode().unwrap();
         assert_eq!(
             encoded,
-            &br#"{"kind":"request","version":2,"direction":"both","extent":{"bytes":7},"size":1000,"streams":3,"unordered":false,"bitrate":8000}"#[..]
+            &br#"{"kind":"request","version":2,"direction":"both","extent":{"bytes":7},"size":1000,"streams":3,"unordered":false,"bitrate":8000,"omit":0}"#[..]
         );
         let all = [
             ControlMessage::Request(request()),
@@ -334,6 +371,15 @@ mod tests {
             },
             MeasurementRequest {
                 size: MAX_SIZE + 1,
+                ..request()
+            },
+            MeasurementRequest {
+                extent: TransferExtent::Milliseconds(1),
+                omit: u64::MAX,
+                ..request()
+            },
+            MeasurementRequest {
+                omit: 1,
                 ..request()
             },
             MeasurementRequest {

@@ -11,8 +11,11 @@ use crate::failure::Failure;
 /// State of the receiving side.
 #[derive(Debug)]
 pub(super) struct Receiver {
+    /// Start of the part that is counted.
     start: Instant,
     last: Instant,
+    /// Amount received before the part that is counted.
+    omitted: TransferAmount,
     /// Amount received.
     pub(super) tally: TransferTally,
     /// Amount that the peer has sent, from its End.
@@ -28,6 +31,7 @@ impl Receiver {
         Self {
             start,
             last: start,
+            omitted: TransferAmount::default(),
             tally: TransferTally::default(),
             announced: None,
             reception: None,
@@ -59,6 +63,17 @@ impl Receiver {
         Ok(())
     }
 
+    /// Counts only what is received from now on.
+    pub(super) fn omit_until(&mut self, now: Instant) {
+        self.start = now;
+        self.omitted = self.tally.amount();
+    }
+
+    /// Returns the amount received so far in the part that is counted.
+    pub(super) fn counted(&self) -> TransferAmount {
+        self.tally.amount().since(self.omitted)
+    }
+
     /// Returns the reception if it is complete.
     ///
     /// # Errors
@@ -74,8 +89,12 @@ impl Receiver {
                 amount.bytes, amount.messages, announced.bytes, announced.messages
             )));
         }
-        let seconds = self.last.duration_since(self.start).as_secs_f64();
-        Ok(Some(Reception { amount, seconds }))
+        // Everything may have arrived before.
+        let seconds = self.last.saturating_duration_since(self.start);
+        Ok(Some(Reception {
+            amount: self.counted(),
+            seconds: seconds.as_secs_f64(),
+        }))
     }
 }
 

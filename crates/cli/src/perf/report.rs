@@ -29,6 +29,14 @@ pub(super) struct Reporter {
     pub(super) test: u64,
 }
 
+/// Returns the text about the time that is not counted; an empty one if everything is counted.
+fn omit_text(request: &MeasurementRequest) -> String {
+    if request.omit == 0 {
+        return String::new();
+    }
+    format!("; the first {:?} are omitted", request.omit())
+}
+
 /// Returns the text about the rate of each sender; an empty one if it is unlimited.
 fn rate_text(bitrate: u64) -> String {
     if bitrate == 0 {
@@ -127,7 +135,7 @@ impl Reporter {
                 request.size,
                 request.streams,
                 if request.streams == 1 { "" } else { "s" },
-                rate_text(request.bitrate)
+                rate_text(request.bitrate) + &omit_text(request)
             )
         })
     }
@@ -329,6 +337,7 @@ mod tests {
                 streams: 1,
                 unordered: false,
                 bitrate: 0,
+                omit: 0,
             },
             to_server: Some(reception.into()),
             to_client: None,

@@ -23,9 +23,9 @@ pub(super) async fn send_data(
     let size = request.size as usize;
     let message = Bytes::from(vec![b'c'; size]);
     // An extent in bytes has no time limit.
-    let time = request.extent.time().unwrap_or(Duration::MAX);
-    let timed = request.extent.time().is_some();
-    let mut end = std::pin::pin!(tokio::time::sleep(time));
+    let time = request.sending_time();
+    let timed = time.is_some();
+    let mut end = std::pin::pin!(tokio::time::sleep(time.unwrap_or(Duration::MAX)));
     let mut unqueued = request.extent.bytes().unwrap_or(u64::MAX);
     let mut stream = 0;
     let run = (RUN_BYTES / size.max(1)).clamp(1, RUN);

@@ -1,6 +1,7 @@
 //! One side of a measurement, from the accepted request to the exchange of results.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Instant;
 
 use carrick::{Association, Event, Events, Notification, PeerText, RecvError, RecvHalf, SendHalf};
@@ -54,7 +55,13 @@ pub(super) struct Session {
     request: MeasurementRequest,
     role: TransferRole,
     start: Instant,
-    cpu: CpuTime,
+    /// Start of the part that is counted.
+    counted_from: Instant,
+    /// The time that is not counted has not passed.
+    omitting: bool,
+    /// Amount sent, and cost, before the part that is counted.
+    omitted: (TransferAmount, MeasurementCost),
+    sent: Arc<TransferTally>,
     incoming: Receiver,
     reception: Option<Reception>,
     own: Option<MeasurementCost>,
@@ -82,7 +89,10 @@ impl Session {
             request,
             role,
             start,
-            cpu: CpuTime::now(),
+            counted_from: start,
+            omitting: request.omit > 0,
+            omitted: (TransferAmount::default(), cpu_cost()),
+            sent: Arc::default(),
             incoming: Receiver::new(start),
             reception: None,
             own: None,
@@ -131,14 +141,16 @@ impl Session {
     pub(super) async fn run(&mut self, reporter: &Reporter) -> Result<MeasurementOutcome, Failure> {
         let sender = self.sender.clone();
         let request = self.request;
-        let sent = TransferTally::default();
+        let sent = Arc::clone(&self.sent);
         let mut sending = pin!(send_data(&sender, &request, &sent));
         let mut sends = self.role.sends;
         let outbox = Outbox::default();
         let mut sending_control = pin!(outbox.send_all(&sender));
+        let omission = tokio::time::Instant::from_std(self.start) + request.omit();
+        let mut omission = pin!(tokio::time::sleep_until(omission));
         let mut ticks = reporter.intervals.map(timer);
         let mut checks = timer(SILENCE_CHECK);
-        let mut progress = Progress::new(self.start);
+        let mut progress = Progress::new(self.start, self.omitting);
         let mut silence = SilenceDetector::new(self.start, self.request.message_interval());
         let mut events = self.events.take();
         loop {
@@ -158,21 +170,23 @@ impl Session {
                     self.take_more()?;
                     self.answer(&outbox).await?;
                 }
+                () = &mut omission, if self.omitting => {
+                    self.report_rest(&mut progress, reporter).await?;
+                    self.end_omission().await?;
+                    progress.omitting = false;
+                    if let Some(ticks) = &mut ticks {
+                        ticks.reset();
+                    }
+                }
                 () = tick(&mut ticks) => {
                     // Peers that are silent are reported once; the next interval includes this time.
                     if !silence.is_reported() {
-                        self.report(&mut progress, sent.amount(), reporter).await?;
+                        self.report(&mut progress, reporter).await?;
                     }
                 }
                 _ = checks.tick() => self.check_silence(&mut silence, reporter).await?,
                 signal = signal_received() => {
-                    let (sent, received) = (sent.amount(), self.incoming.tally.amount());
-                    // Without a request for statistics: a server ends now.
-                    if reporter.intervals.is_some() && progress.has_more(sent, received) {
-                        let rest = progress.step(sent, received, None, &[]);
-                        reporter.interval(&rest, self.role)?;
-                    }
-                    reporter.interrupted(self.start.elapsed(), sent, received, self.role)?;
+                    self.interrupt(&mut progress, reporter)?;
                     return Err(interrupted(signal));
                 }
                 Some(Notification::Event(event)) = next(&mut events) => {
@@ -185,11 +199,31 @@ impl Session {
                 }
             }
             if let Some(outcome) = self.outcome().filter(|_| outbox.is_empty()) {
-                self.report_rest(&mut progress, sent.amount(), reporter)
-                    .await?;
+                self.report_rest(&mut progress, reporter).await?;
                 return Ok(outcome);
             }
         }
+    }
+
+    /// Reports what was transferred until a signal arrived. Does not wait for statistics: a server ends now.
+    fn interrupt(&self, progress: &mut Progress, reporter: &Reporter) -> Result<(), Failure> {
+        let (sent, received) = (self.sent.amount(), self.incoming.tally.amount());
+        if reporter.intervals.is_some() && progress.has_more(sent, received) {
+            let rest = progress.step(sent, received, None, &[]);
+            reporter.interval(&rest, self.role)?;
+        }
+        let time = self.counted_from.elapsed();
+        let sent = sent.since(self.omitted.0);
+        reporter.interrupted(time, sent, self.incoming.counted(), self.role)
+    }
+
+    /// Counts from now on.
+    async fn end_omission(&mut self) -> Result<(), Failure> {
+        self.omitting = false;
+        self.counted_from = Instant::now();
+        self.omitted = (self.sent.amount(), self.total_cost().await?);
+        self.incoming.omit_until(self.counted_from);
+        Ok(())
     }
 
     /// Processes the messages that are available besides the first one.
@@ -209,8 +243,13 @@ impl Session {
     async fn answer(&mut self, outbox: &Outbox) -> Result<(), Failure> {
         if self.role.receives
             && self.reception.is_none()
-            && let Some(reception) = self.incoming.complete()?
+            && let Some(mut reception) = self.incoming.complete()?
         {
+            if self.omitting {
+                // The peer has sent less than the time that is not counted.
+                self.end_omission().await?;
+                reception.amount = self.incoming.counted();
+            }
             self.reception = Some(reception);
             outbox.add(&ControlMessage::Received(reception))?;
         }
@@ -233,13 +272,16 @@ impl Session {
         })
     }
 
+    /// Returns the cost of the part that is counted.
     async fn cost(&self) -> Result<MeasurementCost, Failure> {
-        let cpu = CpuTime::now().since(self.cpu);
+        Ok(self.total_cost().await?.since(&self.omitted.1))
+    }
+
+    /// Returns the counters of the association and the CPU time of the process.
+    async fn total_cost(&self) -> Result<MeasurementCost, Failure> {
         let stats = self.sender.control().stats().await;
         let counters = stats.map_err(|e| Failure::Run(e.to_string()))?.counters;
         Ok(MeasurementCost {
-            cpu_user: cpu.user,
-            cpu_system: cpu.system,
             cpu_shared: (self.shared)(),
             retransmissions: counters.retransmissions,
             timeout_retransmissions: counters.timeout_retransmissions,
@@ -247,6 +289,7 @@ impl Session {
             dropped_for_buffer: counters.dropped_for_buffer,
             packets_sent: counters.packets_sent,
             packets_received: counters.packets_received,
+            ..cpu_cost()
         })
     }
 
@@ -274,16 +317,11 @@ impl Session {
     }
 
     /// Reports an interval that ends now.
-    async fn report(
-        &self,
-        progress: &mut Progress,
-        sent: TransferAmount,
-        reporter: &Reporter,
-    ) -> Result<(), Failure> {
+    async fn report(&self, progress: &mut Progress, reporter: &Reporter) -> Result<(), Failure> {
         // The association may have ended.
         let stats = self.sender.control().stats().await.ok();
         let paths = self.sender.control().paths().await.unwrap_or_default();
-        let received = self.incoming.tally.amount();
+        let (sent, received) = (self.sent.amount(), self.incoming.tally.amount());
         let interval = progress.step(sent, received, stats.as_ref(), &paths);
         reporter.interval(&interval, self.role)
     }
@@ -292,14 +330,13 @@ impl Session {
     async fn report_rest(
         &self,
         progress: &mut Progress,
-        sent: TransferAmount,
         reporter: &Reporter,
     ) -> Result<(), Failure> {
-        let received = self.incoming.tally.amount();
+        let (sent, received) = (self.sent.amount(), self.incoming.tally.amount());
         if reporter.intervals.is_none() || !progress.has_more(sent, received) {
             return Ok(());
         }
-        self.report(progress, sent, reporter).await
+        self.report(progress, reporter).await
     }
 }
 
@@ -315,6 +352,16 @@ fn timer(period: Duration) -> Interval {
     let mut timer = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     timer.set_missed_tick_behavior(MissedTickBehavior::Skip);
     timer
+}
+
+/// Returns the CPU time of the process as a cost.
+fn cpu_cost() -> MeasurementCost {
+    let cpu = CpuTime::now();
+    MeasurementCost {
+        cpu_user: cpu.user,
+        cpu_system: cpu.system,
+        ..MeasurementCost::default()
+    }
 }
 
 /// Waits for the end of an interval; for ever without intervals.

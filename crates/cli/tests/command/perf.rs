@@ -231,6 +231,43 @@ fn intervals_add_up_to_the_result() {
     }
 }
 
+/// Returns the intervals of a side that are omitted, or those that are not.
+fn interval_lines(side: &Finished, omitted: bool) -> Vec<Value> {
+    let mut lines = side.json();
+    lines.retain(|line| line["event"] == "interval" && line["omitted"] == omitted);
+    lines
+}
+
+#[test]
+fn the_omitted_time_is_not_in_the_result() {
+    for direction in ["--unordered", "--reverse", "--bidir"] {
+        let server = server(&["127.0.0.1"], &["--once", "-i", "0.3"]);
+        let load = ["-t", "1", "-b", "20M", "-i", "0.3", "-O", "0.7", direction];
+        let client = client("127.0.0.1", &server, &load);
+        let summary = summary(&client);
+        let server = server.running.finish();
+        for (direction, receiver) in [("to_server", &server), ("to_client", &client)] {
+            let Some(total) = bytes(&summary, direction) else {
+                continue;
+            };
+            let sum = |omitted| -> u64 {
+                let lines = interval_lines(receiver, omitted);
+                let bytes = lines.iter().map(|l| l["received"]["bytes"].as_u64());
+                bytes.map(Option::unwrap).sum()
+            };
+            assert!(sum(true) > 0, "nothing was omitted");
+            assert_eq!(sum(false), total, "{direction}");
+        }
+        // An interval is omitted or not, never in part.
+        for side in [&client, &server] {
+            let last = interval_lines(side, true).pop().unwrap();
+            let first = interval_lines(side, false).remove(0);
+            assert_eq!(last["end"], first["start"]);
+            assert!(last["end"].as_f64() >= Some(0.7), "{last}");
+        }
+    }
+}
+
 #[test]
 fn intervals_can_be_turned_off() {
     let server = server(&["127.0.0.1"], &["--once", "-i", "0"]);
@@ -368,6 +405,7 @@ fn wrong_command_lines_are_refused() {
         &["perf", "client", "127.0.0.1", "--streams", "0"],
         &["perf", "client", "127.0.0.1", "--reverse", "--bidir"],
         &["perf", "client", "127.0.0.1", "--bitrate", "fast"],
+        &["perf", "client", "127.0.0.1", "--omit", "1", "--bytes", "1"],
         &["perf", "client", "127.0.0.1", "--seconds", "86401"],
         &["perf", "client", "127.0.0.1", "--interval", "0.05"],
         &["perf", "server", "--interval", "86401"],
