@@ -152,7 +152,7 @@ async fn measure(
         receives: request.server_sends(),
     };
     let sender = association.sender();
-    let mut session = Session::new(association, request, role, Box::new(|| false));
+    let mut session = Session::new(association, request, role, Box::new(|| false))?;
     let measured = async {
         let reply = tokio::time::timeout(arguments.to.connect_timeout, session.ask());
         reply.await.map_err(|_| {

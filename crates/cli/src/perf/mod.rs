@@ -2,14 +2,19 @@
 //!
 //! - `protocol`: messages between the two sides
 //! - `client`, `server`: the two subcommands
+//! - `preparation`: what precedes a measurement
+//! - `clock`, `delay`: one-way delays
 //! - `session`: one side of a measurement; `sender`, `pacing`, `receiver`, `tally` and `silence` are its parts
 //! - `control`: sending of control messages
 //! - `report`, `interval`: the output
 
 mod client;
+mod clock;
 mod control;
+mod delay;
 mod interval;
 mod pacing;
+mod preparation;
 mod protocol;
 mod receiver;
 mod report;

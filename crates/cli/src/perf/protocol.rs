@@ -4,6 +4,10 @@
 //! client                                server      stream      PPID
 //!   | Request ----------------------------> |       0           "CPC1"
 //!   | <------------------ Accepted, Refused |       0           "CPC1"
+//!   | ClockRequest ------------------------> |       0           "CPC1"   ten times
+//!   | <------------------------- ClockReply |       0           "CPC1"
+//!   | Start -------------------------------> |       0           "CPC1"
+//!   | <------------------------------ Ready |       0           "CPC1"
 //!   | data <----------------------> data    |       1 to n      "CPD1"
 //!   | End <-------------------------> End   |       0           "CPC1"   from each sender
 //!   | Received <---------------> Received   |       0           "CPC1"   from each receiver
@@ -12,7 +16,8 @@
 //! ```
 //!
 //! A control message is a JSON object of at most 64 KiB, whose `kind` is its type; unknown fields are
-//! ignored. The content of data messages is arbitrary. An End may overtake data, because streams are
+//! ignored. Data messages of 8 bytes to 1 MiB begin with their sending time
+//! (module `delay`); the rest of their content is arbitrary. An End may overtake data, because streams are
 //! independent: a receiver is complete when it has as many bytes as the End states. A side sends its
 //! Summary when it has sent and received all data and the peer has reported that it has received all data,
 //! so that the CPU time is complete.
@@ -23,6 +28,8 @@ use bytes::Bytes;
 use carrick::{Payload, PeerText, Ppid, SendOptions};
 use serde::{Deserialize, Serialize};
 
+use super::clock::ClockOffset;
+use super::delay::DelaySummary;
 use super::pacing::message_interval;
 use crate::failure::Failure;
 
@@ -185,6 +192,8 @@ pub(super) struct Reception {
     pub(super) amount: TransferAmount,
     /// Time from the start of the measurement to the last message.
     pub(super) seconds: f64,
+    /// Delays of the messages with a sending time.
+    pub(super) delay: Option<DelaySummary>,
 }
 
 /// Cost of the measurement for one side.
@@ -235,6 +244,17 @@ impl MeasurementCost {
 pub(super) enum ControlMessage {
     Request(MeasurementRequest),
     Accepted,
+    /// Asks the server for its time.
+    ClockRequest,
+    /// Times of the server at which the request was received and the reply sent, in nanoseconds since 1970.
+    ClockReply {
+        received: u64,
+        replied: u64,
+    },
+    /// The client starts the transfer.
+    Start(ClockOffset),
+    /// The server has started the transfer.
+    Ready,
     Refused {
         reason: String,
     },
@@ -303,6 +323,16 @@ mod tests {
         let all = [
             ControlMessage::Request(request()),
             ControlMessage::Accepted,
+            ControlMessage::ClockRequest,
+            ControlMessage::ClockReply {
+                received: 1_800_000_000_123_456_789,
+                replied: u64::MAX,
+            },
+            ControlMessage::Start(ClockOffset {
+                offset: -7,
+                round_trip: 9,
+            }),
+            ControlMessage::Ready,
             ControlMessage::Refused {
                 reason: "no".into(),
             },
@@ -313,6 +343,7 @@ mod tests {
             ControlMessage::Received(Reception {
                 amount: TransferAmount::default(),
                 seconds: 0.25,
+                delay: None,
             }),
             ControlMessage::Summary(MeasurementCost::default()),
         ];

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use carrick::{Message, MessagePart};
 
+use super::delay::DelayRecorder;
 use super::protocol::{CONTROL, ControlMessage, DATA, MeasurementCost, Reception, TransferAmount};
 use super::tally::TransferTally;
 use crate::failure::Failure;
@@ -16,6 +17,7 @@ pub(super) struct Receiver {
     last: Instant,
     /// Amount received before the part that is counted.
     omitted: TransferAmount,
+    delays: DelayRecorder,
     /// Amount received.
     pub(super) tally: TransferTally,
     /// Amount that the peer has sent, from its End.
@@ -27,11 +29,12 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(start: Instant) -> Self {
+    pub(super) fn new(start: Instant, delays: DelayRecorder) -> Self {
         Self {
             start,
             last: start,
             omitted: TransferAmount::default(),
+            delays,
             tally: TransferTally::default(),
             announced: None,
             reception: None,
@@ -44,6 +47,8 @@ impl Receiver {
         if message.ppid == DATA {
             let complete = matches!(message.part, MessagePart::Whole | MessagePart::Last);
             self.tally.add(message.payload.len(), complete);
+            self.delays
+                .take(message.tsn.value(), message.part, &message.payload, now);
             self.last = now;
             return Ok(());
         }
@@ -56,6 +61,10 @@ impl Receiver {
             ControlMessage::Summary(cost) => self.cost = Some(cost),
             ControlMessage::Request(_)
             | ControlMessage::Accepted
+            | ControlMessage::ClockRequest
+            | ControlMessage::ClockReply { .. }
+            | ControlMessage::Start(_)
+            | ControlMessage::Ready
             | ControlMessage::Refused { .. } => {
                 return Err(unexpected());
             }
@@ -63,10 +72,17 @@ impl Receiver {
         Ok(())
     }
 
+    /// Starts to count at this time, with this time of the peer's clock minus that of the own one, in nanoseconds.
+    pub(super) fn begin(&mut self, now: Instant, peer_ahead: i64) {
+        (self.start, self.last) = (now, now);
+        self.delays.set_peer_ahead(peer_ahead);
+    }
+
     /// Counts only what is received from now on.
     pub(super) fn omit_until(&mut self, now: Instant) {
         self.start = now;
         self.omitted = self.tally.amount();
+        self.delays.reset();
     }
 
     /// Returns the amount received so far in the part that is counted.
@@ -94,6 +110,7 @@ impl Receiver {
         Ok(Some(Reception {
             amount: self.counted(),
             seconds: seconds.as_secs_f64(),
+            delay: self.delays.summary(),
         }))
     }
 }

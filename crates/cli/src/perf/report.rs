@@ -8,6 +8,8 @@ use std::time::Duration;
 use carrick::EventReport;
 use serde::Serialize;
 
+use super::clock::ClockOffset;
+use super::delay::DelaySummary;
 use super::interval::{Interval, Rate};
 use super::protocol::{MeasurementCost, MeasurementRequest, Reception, TransferAmount};
 use super::session::{MeasurementOutcome, TransferRole};
@@ -45,6 +47,39 @@ fn rate_text(bitrate: u64) -> String {
     format!(" at {}bit/s", decimal_prefix(bitrate as f64))
 }
 
+/// Difference of the clocks of both sides, in seconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Clocks {
+    /// Time of the server's clock minus that of the client's.
+    offset: f64,
+    /// Maximum error of the offset: half the round trip.
+    uncertainty: f64,
+    /// Smallest round trip of the exchanges before the transfer.
+    round_trip: f64,
+}
+
+impl From<ClockOffset> for Clocks {
+    fn from(clocks: ClockOffset) -> Self {
+        Self {
+            offset: clocks.offset as f64 / 1e9,
+            uncertainty: clocks.uncertainty() as f64 / 1e9,
+            round_trip: clocks.round_trip as f64 / 1e9,
+        }
+    }
+}
+
+impl Clocks {
+    fn text(&self) -> String {
+        let ms = |seconds: f64| seconds * 1000.0;
+        format!(
+            "clock of the server minus that of the client: {:+.3} ms ± {:.3} ms; smallest round trip {:.3} ms",
+            ms(self.offset),
+            ms(self.uncertainty),
+            ms(self.round_trip)
+        )
+    }
+}
+
 /// Result of a measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Summary<'a> {
@@ -52,6 +87,7 @@ struct Summary<'a> {
     /// Data received by the server from the client.
     to_server: Option<Direction>,
     to_client: Option<Direction>,
+    clocks: Clocks,
     client: MeasurementCost,
     server: MeasurementCost,
     /// CPU time of both sides per 10^9 bytes received.
@@ -63,6 +99,8 @@ struct Direction {
     seconds: f64,
     #[serde(flatten)]
     rate: Rate,
+    /// One-way delays of the messages.
+    delay: Option<DelaySummary>,
 }
 
 impl From<Reception> for Direction {
@@ -70,6 +108,7 @@ impl From<Reception> for Direction {
         Self {
             seconds: reception.seconds,
             rate: Rate::new(reception.amount, reception.seconds),
+            delay: reception.delay,
         }
     }
 }
@@ -190,6 +229,7 @@ impl Reporter {
             request,
             to_server: to_server.map(Direction::from),
             to_client: to_client.map(Direction::from),
+            clocks: outcome.clocks.into(),
             client,
             server,
             cpu_seconds_per_gb: (bytes > 0)
@@ -290,6 +330,13 @@ impl Summary<'_> {
                 ));
             }
         }
+        let directions = [("server", &self.to_server), ("client", &self.to_client)];
+        for (name, direction) in directions {
+            if let Some(delay) = direction.as_ref().and_then(|d| d.delay) {
+                lines.push(format!("[{test}] delay to {name}: {}\n", delay.text()));
+            }
+        }
+        lines.push(format!("[{test}] {}\n", self.clocks.text()));
         for (name, cost) in [("client", &self.client), ("server", &self.server)] {
             let shared = if cost.cpu_shared {
                 "; other measurements included"
@@ -327,6 +374,7 @@ mod tests {
                 messages: 1,
             },
             seconds: 2.0,
+            delay: None,
         };
         let summary = Summary {
             request: &MeasurementRequest {
@@ -341,6 +389,11 @@ mod tests {
             },
             to_server: Some(reception.into()),
             to_client: None,
+            clocks: ClockOffset {
+                offset: -2_000_000,
+                round_trip: 1_000_000,
+            }
+            .into(),
             client: cost,
             server: cost,
             cpu_seconds_per_gb: Some(3.0),
@@ -352,5 +405,9 @@ mod tests {
         );
         assert!(text.contains("[7] both: 3.00 s CPU per GB"), "{text}");
         assert!(!text.contains("to client"), "{text}");
+        assert!(
+            text.contains("the client: -2.000 ms ± 0.500 ms; smallest round trip 1.000 ms"),
+            "{text}"
+        );
     }
 }

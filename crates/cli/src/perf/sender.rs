@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use carrick::{SendError, SendHalf, SendOptions, StreamId};
 
+use super::clock::MeasurementClock;
+use super::delay::MessageSource;
 use super::pacing::{SendSchedule, SendTurn};
 use super::protocol::{DATA, MeasurementRequest};
 use super::tally::TransferTally;
@@ -19,9 +21,10 @@ pub(super) async fn send_data(
     sender: &SendHalf,
     request: &MeasurementRequest,
     tally: &TransferTally,
+    clock: MeasurementClock,
 ) -> Result<(), SendError> {
     let size = request.size as usize;
-    let message = Bytes::from(vec![b'c'; size]);
+    let mut source = MessageSource::new(size, clock);
     // An extent in bytes has no time limit.
     let time = request.sending_time();
     let timed = time.is_some();
@@ -45,6 +48,7 @@ pub(super) async fn send_data(
             Some(SendTurn::Now(due)) => run.min(usize::try_from(due).unwrap_or(run)),
             Some(SendTurn::At(_)) | None => run,
         };
+        let stamp = source.stamp();
         while messages.len() < due && unqueued > 0 {
             let length = unqueued.min(size as u64) as usize;
             let options = SendOptions {
@@ -53,7 +57,7 @@ pub(super) async fn send_data(
                 unordered: request.unordered,
                 ..SendOptions::default()
             };
-            messages.push_back((message.slice(..length), options));
+            messages.push_back((source.message(length, stamp), options));
             unqueued -= length as u64;
             stream = (stream + 1) % request.streams;
         }

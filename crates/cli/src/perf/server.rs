@@ -170,9 +170,8 @@ async fn measure(
         sends: request.server_sends(),
         receives: request.client_sends(),
     };
-    let sender = association.sender();
-    let mut session = Session::new(association, request, role, Box::new(running.overlap()));
-    send_control(&sender, &ControlMessage::Accepted).await?;
+    let mut session = Session::new(association, request, role, Box::new(running.overlap()))?;
+    session.accept().await?;
     let outcome = session.run(&reporter).await?;
     reporter.summary(&request, &outcome, false)?;
     session.wait_for_end().await;

@@ -4,15 +4,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use carrick::{Association, Event, Events, Notification, PeerText, RecvError, RecvHalf, SendHalf};
+use carrick::{Association, Event, Events, Notification, RecvError, RecvHalf, SendHalf};
 use tokio::time::{Duration, Interval, MissedTickBehavior};
 
+use super::clock::{ClockOffset, MeasurementClock};
 use super::control::{Outbox, send_control};
+use super::delay::DelayRecorder;
 use super::interval::Progress;
+use super::preparation;
 use super::protocol::{
-    ControlMessage, DATA, MeasurementCost, MeasurementRequest, Reception, TransferAmount,
+    ControlMessage, MeasurementCost, MeasurementRequest, Reception, TransferAmount,
 };
-use super::receiver::{Receiver, unexpected};
+use super::receiver::Receiver;
 use super::report::Reporter;
 use super::sender::send_data;
 use super::silence::{PeerActivity, SilenceDetector};
@@ -28,6 +31,9 @@ const BATCH: usize = 256;
 
 /// Time between two checks whether packets of the peer arrive.
 const SILENCE_CHECK: Duration = Duration::from_secs(1);
+
+/// Maximum time from the request to the start of the transfer.
+const PREPARATION: Duration = Duration::from_mins(1);
 
 /// Role of this side.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +51,7 @@ pub(super) struct MeasurementOutcome {
     pub(super) delivered: Option<Reception>,
     pub(super) own: MeasurementCost,
     pub(super) peer: MeasurementCost,
+    pub(super) clocks: ClockOffset,
 }
 
 /// One side of a measurement.
@@ -54,6 +61,8 @@ pub(super) struct Session {
     events: Option<Events>,
     request: MeasurementRequest,
     role: TransferRole,
+    clock: MeasurementClock,
+    clocks: ClockOffset,
     start: Instant,
     /// Start of the part that is counted.
     counted_from: Instant,
@@ -71,56 +80,75 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Starts the measurement.
+    /// Prepares a measurement, which [`Self::ask`] or [`Self::accept`] starts.
     pub(super) fn new(
         mut association: Association,
         request: MeasurementRequest,
         role: TransferRole,
         shared: Box<dyn Fn() -> bool + Send + Sync>,
-    ) -> Self {
+    ) -> Result<Self, Failure> {
+        let clock = MeasurementClock::new();
+        let delays = DelayRecorder::new(clock, request.size)?;
         let events = association.take_events();
         let (sender, receiver) = association.split();
         let abort = AbortOnDrop::new(sender.clone(), "the measurement was aborted");
         let start = Instant::now();
-        Self {
+        Ok(Self {
             sender,
             receiver,
             events,
             request,
             role,
+            clock,
+            clocks: ClockOffset {
+                offset: 0,
+                round_trip: 0,
+            },
             start,
             counted_from: start,
             omitting: request.omit > 0,
             omitted: (TransferAmount::default(), cpu_cost()),
             sent: Arc::default(),
-            incoming: Receiver::new(start),
+            incoming: Receiver::new(start, delays),
             reception: None,
             own: None,
             shared,
             abort,
-        }
+        })
     }
 
-    /// Requests the measurement from the server. For the client.
+    /// Requests the measurement from the server and starts it. For the client.
     pub(super) async fn ask(&mut self) -> Result<(), Failure> {
-        send_control(&self.sender, &ControlMessage::Request(self.request)).await?;
-        loop {
-            let message = self.receiver.recv().await;
-            let message = message.map_err(|e| lost(&e))?.ok_or_else(ended)?;
-            if message.ppid == DATA {
-                // Data of the server may overtake its reply, which is on another stream.
-                self.incoming.take(message, Instant::now())?;
-                continue;
-            }
-            return match ControlMessage::decode(message.payload)? {
-                ControlMessage::Accepted => Ok(()),
-                ControlMessage::Refused { reason } => Err(Failure::Run(format!(
-                    "the server refuses the measurement: {}",
-                    PeerText::new(&reason)
-                ))),
-                _ => Err(unexpected()),
-            };
-        }
+        let offset =
+            preparation::request(&self.sender, &mut self.receiver, &self.request, &self.clock);
+        let offset = offset.await?;
+        self.begin(offset, offset.offset);
+        let started =
+            preparation::start(&self.sender, &mut self.receiver, offset, &mut self.incoming);
+        started.await
+    }
+
+    /// Accepts the request and starts the measurement with the client. For the server.
+    pub(super) async fn accept(&mut self) -> Result<(), Failure> {
+        let offset = preparation::serve(&self.sender, &mut self.receiver, &self.clock);
+        let offset = tokio::time::timeout(PREPARATION, offset)
+            .await
+            .map_err(|_| {
+                Failure::Run(format!(
+                    "the client has not started the transfer within {} s of its request",
+                    PREPARATION.as_secs()
+                ))
+            })??;
+        self.begin(offset, offset.offset.saturating_neg());
+        send_control(&self.sender, &ControlMessage::Ready).await
+    }
+
+    fn begin(&mut self, clocks: ClockOffset, peer_ahead: i64) {
+        let now = Instant::now();
+        (self.start, self.counted_from) = (now, now);
+        self.omitted.1 = cpu_cost();
+        self.clocks = clocks;
+        self.incoming.begin(now, peer_ahead);
     }
 
     /// Shuts the association down at the end. For the client.
@@ -142,7 +170,7 @@ impl Session {
         let sender = self.sender.clone();
         let request = self.request;
         let sent = Arc::clone(&self.sent);
-        let mut sending = pin!(send_data(&sender, &request, &sent));
+        let mut sending = pin!(send_data(&sender, &request, &sent, self.clock));
         let mut sends = self.role.sends;
         let outbox = Outbox::default();
         let mut sending_control = pin!(outbox.send_all(&sender));
@@ -249,6 +277,7 @@ impl Session {
                 // The peer has sent less than the time that is not counted.
                 self.end_omission().await?;
                 reception.amount = self.incoming.counted();
+                reception.delay = None;
             }
             self.reception = Some(reception);
             outbox.add(&ControlMessage::Received(reception))?;
@@ -269,6 +298,7 @@ impl Session {
             delivered: self.incoming.reception,
             own: self.own?,
             peer: self.incoming.cost?,
+            clocks: self.clocks,
         })
     }
 

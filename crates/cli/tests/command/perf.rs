@@ -231,6 +231,41 @@ fn intervals_add_up_to_the_result() {
     }
 }
 
+/// Each message with at least 8 bytes and at most 1 MiB has a delay, also if it arrives in parts.
+#[test]
+fn delays_are_measured_in_each_direction() {
+    // The last message of 1000 bytes at most has 1 byte, and no sending time.
+    for (size, count, timed) in [
+        ("1000", 301, 300),
+        ("1M", 1, 1),
+        ("7", 42_858, 0),
+        ("2M", 1, 0),
+    ] {
+        let small = ["--receive-buffer", "100k", "--bidir"];
+        let load = ["-n", "300001", "-s", size];
+        let summary = measure(&["127.0.0.1"], &[&load[..], &small].concat());
+        for direction in ["to_server", "to_client"] {
+            assert_eq!(messages(&summary, direction), Some(count));
+            let delay = &summary[direction]["delay"];
+            if timed == 0 {
+                assert_eq!(*delay, Value::Null, "{size}");
+                continue;
+            }
+            assert_eq!(delay["messages"], timed);
+            let steps = ["min", "p50", "p90", "p99", "p99_9", "p99_99", "max"];
+            let steps = steps.map(|name| delay[name].as_f64().unwrap());
+            assert!(steps.is_sorted(), "{delay}");
+            let mean = delay["mean"].as_f64().unwrap();
+            assert!((steps[0]..=steps[6]).contains(&mean), "{delay}");
+        }
+        let clocks = |name: &str| summary["clocks"][name].as_f64().unwrap();
+        assert!(clocks("round_trip") > 0.0);
+        assert!(clocks("uncertainty") * 2.0 >= clocks("round_trip"));
+        // Both sides have the same clock.
+        assert!(clocks("offset").abs() < 1.0);
+    }
+}
+
 /// Returns the intervals of a side that are omitted, or those that are not.
 fn interval_lines(side: &Finished, omitted: bool) -> Vec<Value> {
     let mut lines = side.json();
