@@ -132,7 +132,7 @@ const IPERF3: [(&[&str], &str); 8] = [
     (&["--client", "-c"], "carrick perf client PEER"),
     (&["--server", "-s"], "carrick perf server"),
     (&["--length", "-l", "--len"], "--size"),
-    (&["--parallel", "--nstreams"], "--streams"),
+    (&["--nstreams"], "--streams"),
     (&["--window", "-w"], "--receive-buffer and --send-buffer"),
     (&["--nodelay", "-N"], "--no-delay"),
     (&["--set-mss", "-M"], "--mtu"),

@@ -1,18 +1,26 @@
 //! `carrick perf client`: requests a measurement from a server.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Args;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
 
 use super::OutputArguments;
+use super::interval::IntervalSum;
 use super::protocol::{
-    Direction, MAX_DURATION, MAX_SIZE, MeasurementRequest, TransferExtent, VERSION,
+    Direction, MAX_DURATION, MAX_PARALLEL, MAX_SIZE, MeasurementRequest, TransferExtent, VERSION,
 };
 use super::report::Reporter;
-use super::session::{Session, TransferRole};
+use super::results::{Summary, SummarySum};
+use super::session::{Session, SessionEnd};
 use crate::endpoint::{self, EndpointArguments, OpenedEndpoint, PeerArguments};
 use crate::failure::Failure;
+use crate::runtime::{interrupted, until_signal};
 use crate::units;
 
 /// Measure with a server.
@@ -39,8 +47,12 @@ pub(super) struct Arguments {
     /// Message size.
     #[arg(short, long, value_name = "BYTES", value_parser = size, default_value = "64K")]
     size: u32,
-    /// Number of streams that carry the messages.
+    /// Number of associations that transfer at the same time, at most 128.
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PARALLEL)))]
+    parallel: u16,
+    /// Number of streams that carry the messages of each association.
+    #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=65_534))]
     streams: u16,
     /// Rate of each sender in bit/s, e.g. 5M or 1.5Gbit/s; 0: unlimited. Message n is due at n × size × 8 / rate. After a
@@ -110,62 +122,197 @@ impl Arguments {
             unordered: self.unordered,
             bitrate: self.bitrate,
             omit: milliseconds(self.omit),
+            parallel: self.parallel,
+            // The hasher has random keys.
+            group: RandomState::new().build_hasher().finish(),
         }
+    }
+
+    /// Checks the options that only a single association can have.
+    fn check_parallel(&self) -> Result<(), Failure> {
+        if self.parallel == 1 {
+            return Ok(());
+        }
+        if self.endpoint.udp_port.is_some_and(|port| port > 0) {
+            return Err(Failure::Usage(
+                "with --parallel, each association has its own UDP port: use --udp-port 0 or leave it out".into(),
+            ));
+        }
+        if self.endpoint.event_log.event_log.is_some() {
+            return Err(Failure::Usage(
+                "the event log has the events of one association: leave out --event-log or --parallel".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the failure of a peer that does not reply.
+    fn no_reply(&self) -> Failure {
+        Failure::Run(format!(
+            "{} port {} does not reply to the request in {:?}: is it carrick perf server? It may also need longer \
+             (--connect-timeout)",
+            self.peer, self.port, self.to.connect_timeout
+        ))
     }
 }
 
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
+    // The number of streams is known with the association.
+    let request = arguments.request();
+    request.check(u16::MAX).map_err(Failure::Usage)?;
+    arguments.check_parallel()?;
     let peers = endpoint::resolve(&arguments.peer).await?;
-    let opened = arguments
-        .endpoint
-        .open_towards(&peers, arguments.streams + 1)?;
-    let measured = measure(arguments, &opened, &peers);
-    endpoint::with(opened.endpoint.clone(), measured).await
+    // An endpoint has one association with a peer.
+    let open = |_| {
+        let streams = arguments.streams + 1;
+        arguments.endpoint.open_towards(&peers, streams)
+    };
+    let opened: Vec<_> = (0..request.parallel).map(open).collect::<Result<_, _>>()?;
+    let mut tasks = JoinSet::new();
+    let mut done = measure(arguments, &request, &opened, &peers, &mut tasks).await;
+    // Before the endpoints are closed, which would shut the associations of tasks that still run down.
+    tasks.shutdown().await;
+    for opened in opened {
+        done = endpoint::with(opened.endpoint, async { done }).await;
+    }
+    done
 }
 
+/// Result of a task.
+type MeasuredSession = Result<(Session, SessionEnd), Failure>;
+
+/// Measures with each association in a task. Handles signals, as the tasks report what was transferred until then.
 async fn measure(
+    arguments: &Arguments,
+    request: &MeasurementRequest,
+    opened: &[OpenedEndpoint],
+    peers: &[IpAddr],
+    tasks: &mut JoinSet<MeasuredSession>,
+) -> Result<(), Failure> {
+    let associations = opened.len();
+    let is_parallel = associations > 1;
+    let sum = is_parallel.then(|| Arc::new(Mutex::new(IntervalSum::new(associations))));
+    let all = Arc::new(Barrier::new(associations));
+    let of_all = Reporter {
+        json: arguments.output.json,
+        intervals: arguments.output.intervals(),
+        through_daemon: opened.iter().any(|o| o.through_daemon),
+        test: 0,
+        sum,
+    };
+    let mut sessions = Vec::new();
+    for (test, opened) in (1..).zip(opened) {
+        let reporter = Reporter {
+            test,
+            ..of_all.clone()
+        };
+        let session = prepare(arguments, opened, peers, request, &reporter);
+        sessions.push((until_signal(session).await?, reporter));
+    }
+    for (session, reporter) in sessions {
+        let (all, no_reply) = (Arc::clone(&all), arguments.no_reply());
+        let limit = arguments.to.connect_timeout;
+        let request = *request;
+        tasks.spawn(async move {
+            let sender = session.sender();
+            let measured = measure_one(session, &request, &reporter, &all, limit, no_reply).await;
+            measured.map_err(|failure| endpoint::with_undelivered(failure, &sender))
+        });
+    }
+    let mut sessions = Vec::new();
+    while let Some(done) = tasks.join_next().await {
+        let failed = |e| Failure::Run(format!("a measurement failed: {e}"));
+        sessions.push(done.map_err(failed)??);
+    }
+    finish(sessions, request, &of_all).await
+}
+
+/// Sets up an association and requests the measurement.
+async fn prepare(
     arguments: &Arguments,
     opened: &OpenedEndpoint,
     peers: &[IpAddr],
-) -> Result<(), Failure> {
+    request: &MeasurementRequest,
+    reporter: &Reporter,
+) -> Result<Session, Failure> {
     let association = arguments
         .to
         .connect(&opened.endpoint, peers, arguments.port)
         .await?;
-    let request = arguments.request();
     request
         .check(association.control().outbound_streams())
         .map_err(Failure::Run)?;
-    let reporter = Reporter {
-        json: arguments.output.json,
-        intervals: arguments.output.intervals(),
-        through_daemon: opened.through_daemon,
-        test: 1,
-    };
     reporter.begin(
         association.control().peer_addresses(),
         arguments.port,
-        &request,
+        request,
     )?;
-    let role = TransferRole {
-        sends: request.client_sends(),
-        receives: request.server_sends(),
-    };
-    let sender = association.sender();
-    let mut session = Session::new(association, request, role, Box::new(|| false))?;
-    let measured = async {
-        let reply = tokio::time::timeout(arguments.to.connect_timeout, session.ask());
-        reply.await.map_err(|_| {
-            Failure::Run(format!(
-                "{} port {} does not reply to the request in {:?}: is it carrick perf server? It may also need longer \
-                 (--connect-timeout)",
-                arguments.peer, arguments.port, arguments.to.connect_timeout
-            ))
-        })??;
-        let outcome = session.run(&reporter).await?;
-        reporter.summary(&request, &outcome, true)?;
-        session.shut_down().await
-    };
-    let measured = measured.await;
-    measured.map_err(|failure| endpoint::with_undelivered(failure, &sender))
+    let is_parallel = request.parallel > 1;
+    let role = request.client_role();
+    let mut session = Session::new(association, *request, role, Box::new(move || is_parallel))?;
+    let sender = session.sender();
+    let reply = tokio::time::timeout(arguments.to.connect_timeout, session.ask()).await;
+    let reply = reply.unwrap_or_else(|_| Err(arguments.no_reply()));
+    reply.map_err(|failure| endpoint::with_undelivered(failure, &sender))?;
+    Ok(session)
+}
+
+/// Measures with one association, and reports its result.
+async fn measure_one(
+    mut session: Session,
+    request: &MeasurementRequest,
+    reporter: &Reporter,
+    all: &Barrier,
+    limit: Duration,
+    no_reply: Failure,
+) -> MeasuredSession {
+    let started = until_signal(async {
+        let started = tokio::time::timeout(limit, session.start(all)).await;
+        started.unwrap_or(Err(no_reply))
+    });
+    started.await?;
+    let end = session.run(reporter).await?;
+    if let SessionEnd::Complete(outcome) = &end {
+        reporter.summary(&Summary::new(request, outcome, true))?;
+    }
+    Ok((session, end))
+}
+
+/// Reports the sum of several associations, and shuts all down.
+async fn finish(
+    sessions: Vec<(Session, SessionEnd)>,
+    request: &MeasurementRequest,
+    reporter: &Reporter,
+) -> Result<(), Failure> {
+    reporter.last_sum_interval(request.client_role())?;
+    let (mut summaries, mut partial, mut ended_by) = (Vec::new(), Vec::new(), None);
+    for (_, end) in &sessions {
+        match end {
+            SessionEnd::Complete(outcome) => summaries.push(Summary::new(request, outcome, true)),
+            SessionEnd::Interrupted(signal, result) => {
+                partial.push(*result);
+                ended_by = Some(*signal);
+            }
+        }
+    }
+    let is_parallel = sessions.len() > 1;
+    if let Some(signal) = ended_by {
+        if let Some(sum) = partial.into_iter().reduce(|a, b| a.with(&b))
+            && is_parallel
+        {
+            reporter.interrupted_sum(&sum)?;
+        }
+        return Err(interrupted(signal));
+    }
+    if let Some(sum) = SummarySum::new(&summaries)
+        && is_parallel
+    {
+        reporter.sum(&sum)?;
+    }
+    for (session, _) in sessions {
+        let sender = session.sender();
+        let done = until_signal(session.shut_down()).await;
+        done.map_err(|failure| endpoint::with_undelivered(failure, &sender))?;
+    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Statistics of intervals of a measurement.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -29,6 +30,15 @@ impl Rate {
         }
     }
 
+    pub(super) fn bytes(&self) -> u64 {
+        self.amount.bytes
+    }
+
+    /// Returns the rate of both amounts together over this time.
+    pub(super) fn with(&self, other: &Self, seconds: f64) -> Self {
+        Self::new(self.amount + other.amount, seconds)
+    }
+
     pub(super) fn text(&self) -> String {
         format!(
             "{:>9}B {:>9}bit/s {:>9}msg/s",
@@ -55,6 +65,67 @@ pub(super) struct Interval {
     cwnd: usize,
     /// Smoothed round-trip time in seconds.
     srtt: Option<f64>,
+}
+
+/// Statistics of an interval of several associations.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct SumInterval {
+    start: f64,
+    end: f64,
+    omitted: bool,
+    sent: Rate,
+    received: Rate,
+    retransmissions: u64,
+}
+
+/// Adds the intervals of several associations up. A sum is complete when each has reported an interval, or one of them
+/// reports a second one, because the other ones have ended or their peers are silent.
+#[derive(Debug)]
+pub(super) struct IntervalSum {
+    associations: usize,
+    intervals: BTreeMap<u64, Interval>,
+}
+
+impl IntervalSum {
+    pub(super) fn new(associations: usize) -> Self {
+        Self {
+            associations,
+            intervals: BTreeMap::new(),
+        }
+    }
+
+    /// Adds an interval of the association with this number, and returns the sums that are complete.
+    pub(super) fn add(&mut self, test: u64, interval: Interval) -> Vec<SumInterval> {
+        let mut sums = Vec::new();
+        if self.intervals.contains_key(&test) {
+            sums.extend(self.take());
+        }
+        self.intervals.insert(test, interval);
+        if self.intervals.len() == self.associations {
+            sums.extend(self.take());
+        }
+        sums
+    }
+
+    /// Returns the sum of the intervals that are not part of an earlier one; `None` without any.
+    pub(super) fn take(&mut self) -> Option<SumInterval> {
+        let intervals = std::mem::take(&mut self.intervals);
+        let all = || intervals.values();
+        let start = all().map(|i| i.start).reduce(f64::min)?;
+        let end = all().map(|i| i.end).reduce(f64::max)?;
+        let sum = |amount: fn(&Interval) -> TransferAmount| {
+            let sum = all().map(amount).reduce(|a, b| a + b);
+            Rate::new(sum.unwrap_or_default(), end - start)
+        };
+        Some(SumInterval {
+            start,
+            end,
+            omitted: all().all(|i| i.omitted),
+            sent: sum(|i| i.sent.amount),
+            received: sum(|i| i.received.amount),
+            retransmissions: all().map(|i| i.retransmissions).sum(),
+        })
+    }
 }
 
 /// Divides a measurement into intervals.
@@ -116,6 +187,22 @@ impl Progress {
     }
 }
 
+impl SumInterval {
+    pub(super) fn text(&self, role: TransferRole) -> String {
+        let time = format!("[SUM] {:7.2}-{:7.2} s", self.start, self.end);
+        let omitted = if self.omitted { "  (omitted)" } else { "" };
+        let received = format!("{time}  received {}{omitted}\n", self.received.text());
+        let sent = self.sent.text();
+        let sent = format!(
+            "{time}  sent     {sent}  {} retransmitted{omitted}\n",
+            self.retransmissions
+        );
+        let received = if role.receives { &received } else { "" };
+        let sent = if role.sends { &sent } else { "" };
+        format!("{received}{sent}")
+    }
+}
+
 impl Interval {
     pub(super) fn text(&self, test: u64, role: TransferRole) -> String {
         let time = format!("[{test}] {:7.2}-{:7.2} s", self.start, self.end);
@@ -146,6 +233,29 @@ impl Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The second association ends before the third interval.
+    #[test]
+    fn sums_have_each_interval_once() {
+        let amount = |bytes| TransferAmount { bytes, messages: 1 };
+        let none = TransferAmount::default();
+        let mut progress = [1, 2].map(|_| Progress::new(Instant::now(), false));
+        let mut interval =
+            |index: usize, bytes| progress[index].step(amount(bytes), none, None, &[]);
+        let mut sum = IntervalSum::new(2);
+        assert!(sum.take().is_none());
+        assert!(sum.add(1, interval(0, 10)).is_empty());
+        let complete = sum.add(2, interval(1, 100));
+        assert_eq!(complete.len(), 1);
+        assert_eq!(complete[0].sent.amount.bytes, 110);
+        assert_eq!(complete[0].sent.amount.messages, 2);
+        assert!(sum.add(1, interval(0, 11)).is_empty());
+        let of_one = sum.add(1, interval(0, 13));
+        assert_eq!(of_one.len(), 1);
+        assert_eq!(of_one[0].sent.amount.bytes, 1);
+        assert_eq!(sum.take().unwrap().sent.amount.bytes, 2);
+        assert!(sum.take().is_none());
+    }
 
     #[test]
     fn intervals_add_up_without_statistics() {

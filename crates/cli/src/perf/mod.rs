@@ -1,13 +1,14 @@
 //! `carrick perf`: measures throughput and its cost between two hosts, as iperf3 does.
 //!
 //! - `protocol`: messages between the two sides
-//! - `client`, `server`: the two subcommands
+//! - `client`, `server`: the two subcommands; `admission`: limits of a server
 //! - `preparation`: what precedes a measurement
 //! - `clock`, `delay`: one-way delays
 //! - `session`: one side of a measurement; `sender`, `pacing`, `receiver`, `tally` and `silence` are its parts
 //! - `control`: sending of control messages
-//! - `report`, `interval`: the output
+//! - `report`, `interval`, `results`: the output
 
+mod admission;
 mod client;
 mod clock;
 mod control;
@@ -18,6 +19,7 @@ mod preparation;
 mod protocol;
 mod receiver;
 mod report;
+mod results;
 mod sender;
 mod server;
 mod session;

@@ -1,4 +1,4 @@
-//! What both sides exchange before a measurement starts: the request, and times of their clocks.
+//! Exchange of both sides before a measurement starts: the request, and times of their clocks.
 
 use std::time::Instant;
 
@@ -14,24 +14,29 @@ use crate::failure::Failure;
 /// Maximum number of requests for the server's time.
 const MAX_EXCHANGES: usize = 1000;
 
-/// Sends the request and estimates the offset of the clocks. For the client.
+/// Sends the request. For the client.
 pub(super) async fn request(
     sender: &SendHalf,
     receiver: &mut RecvHalf,
     request: &MeasurementRequest,
-    clock: &MeasurementClock,
-) -> Result<ClockOffset, Failure> {
+) -> Result<(), Failure> {
     send_control(sender, &ControlMessage::Request(*request)).await?;
     match next_control(receiver).await? {
-        ControlMessage::Accepted => {}
-        ControlMessage::Refused { reason } => {
-            return Err(Failure::Run(format!(
-                "the server refuses the measurement: {}",
-                PeerText::new(&reason)
-            )));
-        }
-        _ => return Err(unexpected()),
+        ControlMessage::Accepted => Ok(()),
+        ControlMessage::Refused { reason } => Err(Failure::Run(format!(
+            "the server refuses the measurement: {}",
+            PeerText::new(&reason)
+        ))),
+        _ => Err(unexpected()),
     }
+}
+
+/// Estimates the offset of the clocks. For the client.
+pub(super) async fn clocks(
+    sender: &SendHalf,
+    receiver: &mut RecvHalf,
+    clock: &MeasurementClock,
+) -> Result<ClockOffset, Failure> {
     let mut best: Option<ClockOffset> = None;
     for _ in 0..EXCHANGES {
         let sent = clock.now();

@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use super::clock::ClockOffset;
 use super::delay::DelaySummary;
 use super::pacing::message_interval;
+use super::session::TransferRole;
 use crate::failure::Failure;
 
 /// PPID of control messages: "CPC1".
@@ -47,6 +48,12 @@ const MAX_CONTROL: usize = 65_536;
 
 /// Maximum length of a data message, in bytes.
 pub(super) const MAX_SIZE: u32 = 1 << 30;
+
+/// Maximum number of associations of a client.
+pub(super) const MAX_PARALLEL: u16 = 128;
+
+/// Maximum memory for one message of each association.
+pub(super) const MAX_MESSAGE_MEMORY: u64 = 2 << 30;
 
 /// Maximum duration of a transfer, as in iperf3, so that no request occupies a server for ever.
 pub(super) const MAX_DURATION: Duration = Duration::from_hours(24);
@@ -97,6 +104,12 @@ pub(super) struct MeasurementRequest {
     /// Time in milliseconds before the transfer is counted; it precedes the duration.
     #[serde(default)]
     pub(super) omit: u64,
+    /// Number of associations of the client, each with a request that has this group.
+    #[serde(default)]
+    pub(super) parallel: u16,
+    /// Random number of the client.
+    #[serde(default)]
+    pub(super) group: u64,
 }
 
 impl MeasurementRequest {
@@ -110,6 +123,15 @@ impl MeasurementRequest {
         }
         if self.size == 0 || self.size > MAX_SIZE {
             return Err(format!("the message size must be 1 to {MAX_SIZE} bytes"));
+        }
+        if !(1..=MAX_PARALLEL).contains(&self.parallel) {
+            return Err(format!("--parallel must be 1 to {MAX_PARALLEL}"));
+        }
+        if u64::from(self.parallel) * u64::from(self.size) > MAX_MESSAGE_MEMORY {
+            return Err(format!(
+                "messages of {} bytes for each of {} associations need more than 2 GiB: use a smaller --size or --parallel",
+                self.size, self.parallel
+            ));
         }
         if self.omit > 0 && self.extent.bytes().is_some() {
             return Err("--omit needs a duration (--seconds) instead of --bytes".into());
@@ -159,6 +181,14 @@ impl MeasurementRequest {
         message_interval(self.bitrate, self.size)
     }
 
+    /// Returns the role of the client.
+    pub(super) fn client_role(&self) -> TransferRole {
+        TransferRole {
+            sends: self.client_sends(),
+            receives: self.server_sends(),
+        }
+    }
+
     pub(super) fn server_sends(&self) -> bool {
         self.direction != Direction::ToServer
     }
@@ -181,6 +211,17 @@ impl TransferAmount {
         Self {
             bytes: self.bytes - earlier.bytes,
             messages: self.messages - earlier.messages,
+        }
+    }
+}
+
+impl std::ops::Add for TransferAmount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            messages: self.messages + other.messages,
         }
     }
 }
@@ -230,6 +271,21 @@ impl MeasurementCost {
             dropped_for_buffer: self.dropped_for_buffer - earlier.dropped_for_buffer,
             packets_sent: self.packets_sent - earlier.packets_sent,
             packets_received: self.packets_received - earlier.packets_received,
+        }
+    }
+
+    /// Returns the cost of two associations together. The CPU time of each is that of the process.
+    pub(super) fn with(&self, other: &Self) -> Self {
+        Self {
+            cpu_user: self.cpu_user.max(other.cpu_user),
+            cpu_system: self.cpu_system.max(other.cpu_system),
+            cpu_shared: self.cpu_shared || other.cpu_shared,
+            retransmissions: self.retransmissions + other.retransmissions,
+            timeout_retransmissions: self.timeout_retransmissions + other.timeout_retransmissions,
+            fast_retransmissions: self.fast_retransmissions + other.fast_retransmissions,
+            dropped_for_buffer: self.dropped_for_buffer + other.dropped_for_buffer,
+            packets_sent: self.packets_sent + other.packets_sent,
+            packets_received: self.packets_received + other.packets_received,
         }
     }
 
@@ -310,6 +366,8 @@ mod tests {
             unordered: false,
             bitrate: 8000,
             omit: 0,
+            parallel: 2,
+            group: 9,
         }
     }
 
@@ -318,7 +376,7 @@ mod tests {
         let encoded = ControlMessage::Request(request()).encode().unwrap();
         assert_eq!(
             encoded,
-            &br#"{"kind":"request","version":2,"direction":"both","extent":{"bytes":7},"size":1000,"streams":3,"unordered":false,"bitrate":8000,"omit":0}"#[..]
+            &br#"{"kind":"request","version":2,"direction":"both","extent":{"bytes":7},"size":1000,"streams":3,"unordered":false,"bitrate":8000,"omit":0,"parallel":2,"group":9}"#[..]
         );
         let all = [
             ControlMessage::Request(request()),
@@ -407,6 +465,19 @@ mod tests {
             MeasurementRequest {
                 extent: TransferExtent::Milliseconds(1),
                 omit: u64::MAX,
+                ..request()
+            },
+            MeasurementRequest {
+                parallel: 0,
+                ..request()
+            },
+            MeasurementRequest {
+                parallel: 129,
+                ..request()
+            },
+            MeasurementRequest {
+                parallel: 3,
+                size: MAX_SIZE,
                 ..request()
             },
             MeasurementRequest {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use carrick::{Message, MessagePart};
 
-use super::delay::DelayRecorder;
+use super::delay::{DelayRecorder, DelaySummary};
 use super::protocol::{CONTROL, ControlMessage, DATA, MeasurementCost, Reception, TransferAmount};
 use super::tally::TransferTally;
 use crate::failure::Failure;
@@ -90,6 +90,11 @@ impl Receiver {
         self.tally.amount().since(self.omitted)
     }
 
+    /// Returns the delays so far.
+    pub(super) fn delay(&self) -> Option<DelaySummary> {
+        self.delays.summary()
+    }
+
     /// Returns the reception if it is complete.
     ///
     /// # Errors
@@ -110,7 +115,7 @@ impl Receiver {
         Ok(Some(Reception {
             amount: self.counted(),
             seconds: seconds.as_secs_f64(),
-            delay: self.delays.summary(),
+            delay: self.delay(),
         }))
     }
 }

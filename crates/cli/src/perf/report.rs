@@ -3,24 +3,21 @@
 
 use std::io::{Write, stdout};
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use carrick::EventReport;
 use serde::Serialize;
 
-use super::clock::ClockOffset;
-use super::delay::DelaySummary;
-use super::interval::{Interval, Rate};
-use super::protocol::{MeasurementCost, MeasurementRequest, Reception, TransferAmount};
-use super::session::{MeasurementOutcome, TransferRole};
+use super::interval::{Interval, IntervalSum, SumInterval};
+use super::protocol::MeasurementRequest;
+use super::results::{PartialResult, Summary, SummarySum};
+use super::session::TransferRole;
 use crate::failure::Failure;
 use crate::units::decimal_prefix;
 
-/// Number of bytes in a GB.
-const GB: f64 = 1e9;
-
 /// Prints the output of one measurement; number 0 stands for output about all of them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Reporter {
     pub(super) json: bool,
     /// Packets pass through the daemon.
@@ -29,6 +26,8 @@ pub(super) struct Reporter {
     pub(super) intervals: Option<Duration>,
     /// Number of the measurement, from 1.
     pub(super) test: u64,
+    /// Sums of the intervals of several associations.
+    pub(super) sum: Option<Arc<Mutex<IntervalSum>>>,
 }
 
 /// Returns the text about the time that is not counted; an empty one if everything is counted.
@@ -45,72 +44,6 @@ fn rate_text(bitrate: u64) -> String {
         return String::new();
     }
     format!(" at {}bit/s", decimal_prefix(bitrate as f64))
-}
-
-/// Difference of the clocks of both sides, in seconds.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Clocks {
-    /// Time of the server's clock minus that of the client's.
-    offset: f64,
-    /// Maximum error of the offset: half the round trip.
-    uncertainty: f64,
-    /// Smallest round trip of the exchanges before the transfer.
-    round_trip: f64,
-}
-
-impl From<ClockOffset> for Clocks {
-    fn from(clocks: ClockOffset) -> Self {
-        Self {
-            offset: clocks.offset as f64 / 1e9,
-            uncertainty: clocks.uncertainty() as f64 / 1e9,
-            round_trip: clocks.round_trip as f64 / 1e9,
-        }
-    }
-}
-
-impl Clocks {
-    fn text(&self) -> String {
-        let ms = |seconds: f64| seconds * 1000.0;
-        format!(
-            "clock of the server minus that of the client: {:+.3} ms ± {:.3} ms; smallest round trip {:.3} ms",
-            ms(self.offset),
-            ms(self.uncertainty),
-            ms(self.round_trip)
-        )
-    }
-}
-
-/// Result of a measurement.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Summary<'a> {
-    request: &'a MeasurementRequest,
-    /// Data received by the server from the client.
-    to_server: Option<Direction>,
-    to_client: Option<Direction>,
-    clocks: Clocks,
-    client: MeasurementCost,
-    server: MeasurementCost,
-    /// CPU time of both sides per 10^9 bytes received.
-    cpu_seconds_per_gb: Option<f64>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Direction {
-    seconds: f64,
-    #[serde(flatten)]
-    rate: Rate,
-    /// One-way delays of the messages.
-    delay: Option<DelaySummary>,
-}
-
-impl From<Reception> for Direction {
-    fn from(reception: Reception) -> Self {
-        Self {
-            seconds: reception.seconds,
-            rate: Rate::new(reception.amount, reception.seconds),
-            delay: reception.delay,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -179,9 +112,38 @@ impl Reporter {
         })
     }
 
-    /// Reports an interval.
+    /// Reports an interval, and the sums of several associations that are complete with it.
     pub(super) fn interval(&self, interval: &Interval, role: TransferRole) -> Result<(), Failure> {
-        self.print("interval", interval, || interval.text(self.test, role))
+        self.print("interval", interval, || interval.text(self.test, role))?;
+        let Some(sum) = &self.sum else {
+            return Ok(());
+        };
+        // No code panics while it has the lock.
+        let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+        let sums = sum.add(self.test, *interval);
+        sums.iter().try_for_each(|sum| self.sum_interval(sum, role))
+    }
+
+    /// Reports the sum of intervals that is not complete at the end.
+    pub(super) fn last_sum_interval(&self, role: TransferRole) -> Result<(), Failure> {
+        let Some(sum) = &self.sum else {
+            return Ok(());
+        };
+        let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.take()
+            .map_or(Ok(()), |sum| self.sum_interval(&sum, role))
+    }
+
+    fn sum_interval(&self, sum: &SumInterval, role: TransferRole) -> Result<(), Failure> {
+        self.of_all().print("interval_sum", sum, || sum.text(role))
+    }
+
+    /// Returns the reporter of all associations together.
+    pub(super) fn of_all(&self) -> Self {
+        Self {
+            test: 0,
+            ..self.clone()
+        }
     }
 
     /// Reports an event of the association.
@@ -198,78 +160,26 @@ impl Reporter {
         })
     }
 
-    /// Reports the result, as seen by the client or the server.
-    pub(super) fn summary(
-        &self,
-        request: &MeasurementRequest,
-        outcome: &MeasurementOutcome,
-        client: bool,
-    ) -> Result<(), Failure> {
-        let (to_server, to_client, client, server) = if client {
-            (
-                outcome.delivered,
-                outcome.received,
-                outcome.own,
-                outcome.peer,
-            )
-        } else {
-            (
-                outcome.received,
-                outcome.delivered,
-                outcome.peer,
-                outcome.own,
-            )
-        };
-        let bytes: u64 = [to_server, to_client]
-            .iter()
-            .flatten()
-            .map(|r| r.amount.bytes)
-            .sum();
-        let summary = Summary {
-            request,
-            to_server: to_server.map(Direction::from),
-            to_client: to_client.map(Direction::from),
-            clocks: outcome.clocks.into(),
-            client,
-            server,
-            cpu_seconds_per_gb: (bytes > 0)
-                .then(|| (client.cpu() + server.cpu()) * GB / bytes as f64),
-        };
-        self.print("summary", &summary, || summary.text(self.test))
+    /// Reports the result.
+    pub(super) fn summary(&self, summary: &Summary) -> Result<(), Failure> {
+        let label = self.test.to_string();
+        self.print("summary", summary, || summary.text(&label))
     }
 
     /// Reports what this side has transferred until a signal ended the measurement.
-    pub(super) fn interrupted(
-        &self,
-        after: Duration,
-        sent: TransferAmount,
-        received: TransferAmount,
-        role: TransferRole,
-    ) -> Result<(), Failure> {
-        #[derive(Serialize)]
-        struct Interrupted {
-            seconds: f64,
-            /// Messages accepted by the protocol.
-            sent: Option<Rate>,
-            received: Option<Rate>,
-        }
-        let seconds = after.as_secs_f64();
-        let interrupted = Interrupted {
-            seconds,
-            sent: role.sends.then(|| Rate::new(sent, seconds)),
-            received: role.receives.then(|| Rate::new(received, seconds)),
-        };
-        self.print("interrupted", &interrupted, || {
-            let directions = [
-                ("sent    ", interrupted.sent),
-                ("received", interrupted.received),
-            ];
-            let lines = directions.iter().filter_map(|(name, rate)| {
-                let rate = rate.as_ref()?.text();
-                Some(format!("[{}] {name} {rate} in {seconds:.2} s\n", self.test))
-            });
-            lines.collect()
-        })
+    pub(super) fn interrupted(&self, partial: &PartialResult) -> Result<(), Failure> {
+        let label = self.test.to_string();
+        self.print("interrupted", partial, || partial.text(&label))
+    }
+
+    /// Reports the results of several associations together.
+    pub(super) fn sum(&self, sum: &SummarySum) -> Result<(), Failure> {
+        self.print("sum", sum, || sum.text())
+    }
+
+    /// Reports what several associations have transferred until a signal.
+    pub(super) fn interrupted_sum(&self, partial: &PartialResult) -> Result<(), Failure> {
+        self.print("interrupted_sum", partial, || partial.text("SUM"))
     }
 
     /// Reports that a measurement failed; the server continues.
@@ -310,104 +220,5 @@ impl Reporter {
             out.write_all(text().as_bytes())?;
         }
         Ok(out.flush()?)
-    }
-}
-
-impl Summary<'_> {
-    fn text(&self, test: u64) -> String {
-        let mut lines = Vec::new();
-        for (name, direction, sender, receiver) in [
-            ("to server", &self.to_server, &self.client, &self.server),
-            ("to client", &self.to_client, &self.server, &self.client),
-        ] {
-            if let Some(direction) = direction {
-                lines.push(format!(
-                    "[{test}] {name}: {}, received in {:.2} s, {} chunks retransmitted, {} dropped because the receive buffer was full\n",
-                    direction.rate.text(),
-                    direction.seconds,
-                    sender.retransmissions,
-                    receiver.dropped_for_buffer
-                ));
-            }
-        }
-        let directions = [("server", &self.to_server), ("client", &self.to_client)];
-        for (name, direction) in directions {
-            if let Some(delay) = direction.as_ref().and_then(|d| d.delay) {
-                lines.push(format!("[{test}] delay to {name}: {}\n", delay.text()));
-            }
-        }
-        lines.push(format!("[{test}] {}\n", self.clocks.text()));
-        for (name, cost) in [("client", &self.client), ("server", &self.server)] {
-            let shared = if cost.cpu_shared {
-                "; other measurements included"
-            } else {
-                ""
-            };
-            lines.push(format!(
-                "[{test}] {name}: {:.2} s CPU ({:.2} user, {:.2} system{shared})\n",
-                cost.cpu(),
-                cost.cpu_user,
-                cost.cpu_system
-            ));
-        }
-        if let Some(per_gb) = self.cpu_seconds_per_gb {
-            lines.push(format!("[{test}] both: {per_gb:.2} s CPU per GB\n"));
-        }
-        lines.concat()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_cpu_time_of_both_sides_counts() {
-        let cost = MeasurementCost {
-            cpu_user: 1.0,
-            cpu_system: 0.5,
-            ..MeasurementCost::default()
-        };
-        let reception = Reception {
-            amount: TransferAmount {
-                bytes: 1_000_000_000,
-                messages: 1,
-            },
-            seconds: 2.0,
-            delay: None,
-        };
-        let summary = Summary {
-            request: &MeasurementRequest {
-                version: 2,
-                direction: super::super::protocol::Direction::ToServer,
-                extent: super::super::protocol::TransferExtent::Bytes(1_000_000_000),
-                size: 1_000_000_000,
-                streams: 1,
-                unordered: false,
-                bitrate: 0,
-                omit: 0,
-            },
-            to_server: Some(reception.into()),
-            to_client: None,
-            clocks: ClockOffset {
-                offset: -2_000_000,
-                round_trip: 1_000_000,
-            }
-            .into(),
-            client: cost,
-            server: cost,
-            cpu_seconds_per_gb: Some(3.0),
-        };
-        let text = summary.text(7);
-        assert!(
-            text.contains("[7] to server:    1.00 GB    4.00 Gbit/s"),
-            "{text}"
-        );
-        assert!(text.contains("[7] both: 3.00 s CPU per GB"), "{text}");
-        assert!(!text.contains("to client"), "{text}");
-        assert!(
-            text.contains("the client: -2.000 ms ± 0.500 ms; smallest round trip 1.000 ms"),
-            "{text}"
-        );
     }
 }

@@ -1,24 +1,32 @@
 //! `carrick perf server`: measures with all clients that connect.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use carrick::{Association, Message};
 use clap::Args;
 use tokio::task::JoinSet;
 
 use super::OutputArguments;
+use super::admission::{MeasurementGuard, RunningMeasurements};
 use super::control::send_control;
-use super::protocol::{ControlMessage, DATA, MeasurementRequest};
+use super::protocol::{ControlMessage, DATA, MAX_DURATION, MeasurementRequest};
 use super::receiver::unexpected;
 use super::report::Reporter;
-use super::session::{Session, TransferRole, ended, lost};
+use super::results::Summary;
+use super::session::{Session, SessionEnd, TransferRole, ended, lost};
 use crate::endpoint::{self, EndpointArguments, OpenedEndpoint};
 use crate::failure::Failure;
-use crate::runtime::until_signal;
+use crate::runtime::{interrupted, signal_received, until_signal};
 
 /// Maximum number of outbound streams.
 const STREAMS: u16 = u16::MAX;
+
+/// Maximum time until the request of a client.
+const REQUEST_TIME: Duration = Duration::from_mins(1);
+
+/// Maximum time in which measurements that a signal ends report what was transferred.
+const REPORT_TIME: Duration = Duration::from_secs(1);
 
 /// Wait for clients and measure with them.
 #[derive(Debug, Args)]
@@ -51,6 +59,12 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
         .listen(arguments.port, STREAMS, arguments.shards())?;
     let mut tests = JoinSet::new();
     let served = until_signal(serve(arguments, &opened, &mut tests)).await;
+    let signal = tokio::time::timeout(Duration::ZERO, signal_received()).await;
+    if signal.is_ok() {
+        // The measurements report what was transferred.
+        let ended = async { while tests.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(REPORT_TIME, ended).await;
+    }
     // Before the endpoint is closed, which would shut the associations of tasks that still run down.
     tests.shutdown().await;
     endpoint::with(opened.endpoint.clone(), async { served }).await
@@ -59,7 +73,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
 async fn serve(
     arguments: &Arguments,
     opened: &OpenedEndpoint,
-    tests: &mut JoinSet<Result<(), Failure>>,
+    tests: &mut JoinSet<Result<ServedClient, Failure>>,
 ) -> Result<(), Failure> {
     let endpoint = &opened.endpoint;
     let mut reporter = Reporter {
@@ -67,21 +81,32 @@ async fn serve(
         intervals: arguments.output.intervals(),
         through_daemon: opened.through_daemon,
         test: 0,
+        sum: None,
     };
     let closed = |e: carrick::OperationError| Failure::Run(e.to_string());
     let addresses = endpoint.local_addresses().await.map_err(closed)?;
     reporter.listening(&addresses, endpoint.port(), endpoint.encapsulation_port())?;
     let load = Arc::new(RunningMeasurements::default());
-    let mut accepting = true;
-    while accepting || !tests.is_empty() {
+    let mut only_client = load.only_client();
+    // Associations of the only client, with --once.
+    let mut accepted = 0;
+    loop {
+        let expected = only_client
+            .borrow_and_update()
+            .map_or(1, |c| c.associations);
+        let accepting = !arguments.once || accepted < expected;
+        if !accepting && tests.is_empty() {
+            return Ok(());
+        }
         tokio::select! {
             incoming = endpoint.accept(), if accepting => {
                 let Some(incoming) = incoming else {
                     return Err(Failure::Run("the endpoint has closed".into()));
                 };
                 reporter.test += 1;
-                accepting = !arguments.once;
-                tests.spawn(serve_one(incoming.accept(), reporter, Arc::clone(&load)));
+                accepted = accepted.saturating_add(1);
+                let (load, reporter) = (Arc::clone(&load), reporter.clone());
+                tests.spawn(serve_one(incoming.accept(), reporter, load, arguments.once));
             }
             Some(done) = tests.join_next() => {
                 let done = done.unwrap_or_else(|e| {
@@ -90,53 +115,31 @@ async fn serve(
                 match done {
                     Err(failure) if arguments.once => return Err(failure),
                     Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
-                    Err(_) | Ok(()) => {}
+                    Ok(ServedClient::Other) => accepted = accepted.saturating_sub(1),
+                    Err(_) | Ok(ServedClient::Measured) => {}
                 }
             }
+            Ok(()) = only_client.changed() => {}
         }
     }
-    Ok(())
 }
 
-/// Measurements in this process.
-#[derive(Debug, Default)]
-struct RunningMeasurements {
-    running: AtomicU64,
-    started: AtomicU64,
-}
-
-/// Running measurement.
-struct MeasurementGuard(Arc<RunningMeasurements>);
-
-impl MeasurementGuard {
-    fn new(load: Arc<RunningMeasurements>) -> Self {
-        load.running.fetch_add(1, Ordering::Relaxed);
-        load.started.fetch_add(1, Ordering::Relaxed);
-        Self(load)
-    }
-
-    /// Returns a function that reports whether another measurement has run at the same time.
-    fn overlap(&self) -> impl Fn() -> bool + use<> {
-        let load = Arc::clone(&self.0);
-        let alone = load.running.load(Ordering::Relaxed) == 1;
-        let started = load.started.load(Ordering::Relaxed);
-        move || !alone || load.started.load(Ordering::Relaxed) != started
-    }
-}
-
-impl Drop for MeasurementGuard {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
-    }
+/// Client of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ServedClient {
+    Measured,
+    /// Refused, because the server measures with another client only.
+    Other,
 }
 
 async fn serve_one(
     association: Association,
     reporter: Reporter,
     load: Arc<RunningMeasurements>,
-) -> Result<(), Failure> {
+    is_once: bool,
+) -> Result<ServedClient, Failure> {
     let sender = association.sender();
-    let done = measure(association, reporter, load).await;
+    let done = measure(association, &reporter, load, is_once).await;
     let done = done.map_err(|failure| endpoint::with_undelivered(failure, &sender));
     if let Err(Failure::Run(reason)) = &done {
         reporter.failed(reason)?;
@@ -144,37 +147,74 @@ async fn serve_one(
     done
 }
 
+/// Measures with one association. A signal ends each step.
 async fn measure(
     mut association: Association,
-    reporter: Reporter,
+    reporter: &Reporter,
     load: Arc<RunningMeasurements>,
-) -> Result<(), Failure> {
-    let message = association.recv().await.map_err(|e| lost(&e))?;
-    let request = read_request(message.ok_or_else(ended)?)?;
-    if let Err(reason) = request.check(association.control().outbound_streams()) {
-        let refused = ControlMessage::Refused {
-            reason: reason.clone(),
-        };
-        send_control(&association.sender(), &refused).await?;
-        // The client reads the reason and ends the association; the way it ends does not matter.
-        while let Ok(Some(_)) = association.recv().await {}
-        return Err(Failure::Run(format!("refused: {reason}")));
+    is_once: bool,
+) -> Result<ServedClient, Failure> {
+    let request = until_signal(receive_request(&mut association)).await?;
+    let checked = request.check(association.control().outbound_streams());
+    if checked.is_ok() && is_once && !load.is_only_client(&request) {
+        let reason = "the server measures with another client only (--once)";
+        until_signal(refuse(&mut association, reason)).await?;
+        return Ok(ServedClient::Other);
     }
+    let running = match checked.and_then(|()| MeasurementGuard::new(load, &request)) {
+        Ok(running) => running,
+        Err(reason) => {
+            until_signal(refuse(&mut association, &reason)).await?;
+            return Err(Failure::Run(format!("refused: {reason}")));
+        }
+    };
     reporter.begin(
         association.control().peer_addresses(),
         association.control().peer_port(),
         &request,
     )?;
-    let running = MeasurementGuard::new(load);
     let role = TransferRole {
         sends: request.server_sends(),
         receives: request.client_sends(),
     };
     let mut session = Session::new(association, request, role, Box::new(running.overlap()))?;
-    session.accept().await?;
-    let outcome = session.run(&reporter).await?;
-    reporter.summary(&request, &outcome, false)?;
-    session.wait_for_end().await;
+    until_signal(session.accept()).await?;
+    let end = tokio::time::timeout(MAX_DURATION + REQUEST_TIME, session.run(reporter)).await;
+    let end = end.map_err(|_| Failure::Run("the transfer takes longer than 24 h".into()))??;
+    match end {
+        SessionEnd::Complete(outcome) => {
+            reporter.summary(&Summary::new(&request, &outcome, false))?;
+        }
+        SessionEnd::Interrupted(signal, _) => return Err(interrupted(signal)),
+    }
+    until_signal(async {
+        session.wait_for_end().await;
+        Ok(ServedClient::Measured)
+    })
+    .await
+}
+
+/// Receives the request.
+async fn receive_request(association: &mut Association) -> Result<MeasurementRequest, Failure> {
+    let message = tokio::time::timeout(REQUEST_TIME, association.recv()).await;
+    let message = message.map_err(|_| {
+        Failure::Run(format!(
+            "no request within {} s: is the peer carrick perf client?",
+            REQUEST_TIME.as_secs()
+        ))
+    })?;
+    read_request(message.map_err(|e| lost(&e))?.ok_or_else(ended)?)
+}
+
+/// Refuses the request.
+async fn refuse(association: &mut Association, reason: &str) -> Result<(), Failure> {
+    let refused = ControlMessage::Refused {
+        reason: reason.to_owned(),
+    };
+    send_control(&association.sender(), &refused).await?;
+    // The client reads the reason and ends the association; the way it ends does not matter.
+    let ended = async { while let Ok(Some(_)) = association.recv().await {} };
+    let _ = tokio::time::timeout(REQUEST_TIME, ended).await;
     Ok(())
 }
 
@@ -185,22 +225,5 @@ fn read_request(message: Message) -> Result<MeasurementRequest, Failure> {
     match ControlMessage::decode(message.payload)? {
         ControlMessage::Request(request) => Ok(request),
         _ => Err(unexpected()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn overlapping_measurements_are_detected() {
-        let load = Arc::new(RunningMeasurements::default());
-        let first = MeasurementGuard::new(Arc::clone(&load));
-        let first_overlaps = first.overlap();
-        assert!(!first_overlaps());
-        let second = MeasurementGuard::new(Arc::clone(&load));
-        assert!(first_overlaps() && second.overlap()());
-        drop((first, second));
-        assert!(!MeasurementGuard::new(load).overlap()());
     }
 }

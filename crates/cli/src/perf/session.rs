@@ -5,18 +5,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use carrick::{Association, Event, Events, Notification, RecvError, RecvHalf, SendHalf};
+use nix::sys::signal::Signal;
+use tokio::sync::Barrier;
 use tokio::time::{Duration, Interval, MissedTickBehavior};
 
 use super::clock::{ClockOffset, MeasurementClock};
 use super::control::{Outbox, send_control};
 use super::delay::DelayRecorder;
-use super::interval::Progress;
+use super::interval::{Progress, Rate};
 use super::preparation;
 use super::protocol::{
     ControlMessage, MeasurementCost, MeasurementRequest, Reception, TransferAmount,
 };
 use super::receiver::Receiver;
 use super::report::Reporter;
+use super::results::PartialResult;
 use super::sender::send_data;
 use super::silence::{PeerActivity, SilenceDetector};
 use super::tally::TransferTally;
@@ -24,7 +27,7 @@ use crate::cpu::CpuTime;
 use crate::endpoint::AbortOnDrop;
 use crate::event_reports;
 use crate::failure::Failure;
-use crate::runtime::{interrupted, signal_received};
+use crate::runtime::signal_received;
 
 /// Maximum number of messages processed at once before other events.
 const BATCH: usize = 256;
@@ -52,6 +55,14 @@ pub(super) struct MeasurementOutcome {
     pub(super) own: MeasurementCost,
     pub(super) peer: MeasurementCost,
     pub(super) clocks: ClockOffset,
+}
+
+/// End of a measurement.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SessionEnd {
+    Complete(MeasurementOutcome),
+    /// A signal ended this program.
+    Interrupted(Signal, PartialResult),
 }
 
 /// One side of a measurement.
@@ -117,11 +128,19 @@ impl Session {
         })
     }
 
-    /// Requests the measurement from the server and starts it. For the client.
+    pub(super) fn sender(&self) -> SendHalf {
+        self.sender.clone()
+    }
+
+    /// Requests the measurement from the server. For the client.
     pub(super) async fn ask(&mut self) -> Result<(), Failure> {
-        let offset =
-            preparation::request(&self.sender, &mut self.receiver, &self.request, &self.clock);
-        let offset = offset.await?;
+        preparation::request(&self.sender, &mut self.receiver, &self.request).await
+    }
+
+    /// Estimates the offset of the clocks, waits for the other associations and starts the measurement. For the client.
+    pub(super) async fn start(&mut self, all: &Barrier) -> Result<(), Failure> {
+        let offset = preparation::clocks(&self.sender, &mut self.receiver, &self.clock).await?;
+        all.wait().await;
         self.begin(offset, offset.offset);
         let started =
             preparation::start(&self.sender, &mut self.receiver, offset, &mut self.incoming);
@@ -166,7 +185,7 @@ impl Session {
     }
 
     /// Runs the measurement and exchanges the results.
-    pub(super) async fn run(&mut self, reporter: &Reporter) -> Result<MeasurementOutcome, Failure> {
+    pub(super) async fn run(&mut self, reporter: &Reporter) -> Result<SessionEnd, Failure> {
         let sender = self.sender.clone();
         let request = self.request;
         let sent = Arc::clone(&self.sent);
@@ -214,8 +233,8 @@ impl Session {
                 }
                 _ = checks.tick() => self.check_silence(&mut silence, reporter).await?,
                 signal = signal_received() => {
-                    self.interrupt(&mut progress, reporter)?;
-                    return Err(interrupted(signal));
+                    let partial = self.interrupt(&mut progress, reporter).await?;
+                    return Ok(SessionEnd::Interrupted(signal, partial));
                 }
                 Some(Notification::Event(event)) = next(&mut events) => {
                     // `recv` reports the end of the association.
@@ -228,21 +247,30 @@ impl Session {
             }
             if let Some(outcome) = self.outcome().filter(|_| outbox.is_empty()) {
                 self.report_rest(&mut progress, reporter).await?;
-                return Ok(outcome);
+                return Ok(SessionEnd::Complete(outcome));
             }
         }
     }
 
-    /// Reports what was transferred until a signal arrived. Does not wait for statistics: a server ends now.
-    fn interrupt(&self, progress: &mut Progress, reporter: &Reporter) -> Result<(), Failure> {
-        let (sent, received) = (self.sent.amount(), self.incoming.tally.amount());
-        if reporter.intervals.is_some() && progress.has_more(sent, received) {
-            let rest = progress.step(sent, received, None, &[]);
-            reporter.interval(&rest, self.role)?;
-        }
-        let time = self.counted_from.elapsed();
-        let sent = sent.since(self.omitted.0);
-        reporter.interrupted(time, sent, self.incoming.counted(), self.role)
+    /// Reports what was transferred until a signal arrived.
+    async fn interrupt(
+        &self,
+        progress: &mut Progress,
+        reporter: &Reporter,
+    ) -> Result<PartialResult, Failure> {
+        self.report_rest(progress, reporter).await?;
+        let seconds = self.counted_from.elapsed().as_secs_f64();
+        let sent = self.sent.amount().since(self.omitted.0);
+        let received = self.incoming.counted();
+        let partial = PartialResult {
+            seconds,
+            sent: self.role.sends.then(|| Rate::new(sent, seconds)),
+            received: self.role.receives.then(|| Rate::new(received, seconds)),
+            delay: self.incoming.delay(),
+            cost: self.cost().await?,
+        };
+        reporter.interrupted(&partial)?;
+        Ok(partial)
     }
 
     /// Counts from now on.

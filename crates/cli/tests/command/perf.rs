@@ -225,10 +225,96 @@ fn intervals_add_up_to_the_result() {
             assert_eq!(sent.iter().sum::<u64>(), total, "{length} {direction}");
             assert_eq!(received.iter().sum::<u64>(), total, "{length} {direction}");
         }
-        // The last interval is shorter than the others.
+        // The last interval is the shortest.
         let count = intervals(&client, "sent").len();
         assert_eq!(count > 1, length != "60s", "{count}");
     }
+}
+
+/// Returns the lines of a side with an event.
+fn events(side: &Finished, event: &str) -> Vec<Value> {
+    let mut lines = side.json();
+    lines.retain(|line| line["event"] == event);
+    lines
+}
+
+/// A server with `--once` ends after all associations of its client.
+#[test]
+fn parallel_associations_have_a_sum() {
+    let server = server(&["127.0.0.1"], &["--once"]);
+    let load = [
+        "-P", "3", "-n", "200001", "-b", "4M", "-s", "1000", "--bidir",
+    ];
+    let client = client("127.0.0.1", &server, &[&load[..], &["-i", "0.1"]].concat());
+    assert_eq!(client.code, Some(0), "{client:?}");
+    let server = server.running.finish();
+    assert_eq!(server.code, Some(0), "{server:?}");
+    let of_client = events(&client, "summary");
+    assert_eq!((of_client.len(), events(&server, "summary").len()), (3, 3));
+    let mut tests: Vec<_> = of_client
+        .iter()
+        .filter_map(|l| l["test"].as_u64())
+        .collect();
+    tests.sort_unstable();
+    assert_eq!(tests, [1, 2, 3]);
+    let sum = events(&client, "sum");
+    assert_eq!(sum.len(), 1);
+    assert_eq!(sum[0]["associations"], 3);
+    for direction in ["to_server", "to_client"] {
+        assert!(
+            of_client
+                .iter()
+                .all(|l| bytes(l, direction) == Some(200_001))
+        );
+        assert_eq!(bytes(&sum[0], direction), Some(600_003));
+    }
+    for direction in ["sent", "received"] {
+        let total = |event: &str| -> u64 {
+            let lines = events(&client, event);
+            let bytes = lines.iter().map(|l| l[direction]["bytes"].as_u64());
+            bytes.map(Option::unwrap).sum()
+        };
+        assert_eq!(total("interval"), 600_003);
+        assert_eq!(total("interval_sum"), 600_003);
+    }
+}
+
+/// Both sides report what each association, and the client what all have transferred.
+#[test]
+fn an_interrupt_ends_parallel_associations() {
+    let mut server = server(&["127.0.0.1"], &["--once"]);
+    let load = [
+        "perf",
+        "client",
+        "127.0.0.1",
+        "--json",
+        "-t",
+        "60",
+        "-P",
+        "2",
+    ];
+    let port = ["--peer-udp-port", &server.udp_port, "-R"];
+    let mut client = start(&[&load[..], &port].concat());
+    while client.json_line()["event"] != "interval_sum" {}
+    while server.running.json_line()["event"] != "interval" {}
+    client.terminate();
+    let client = client.finish();
+    client.assert_failed(1, "interrupted by SIGTERM");
+    let parts = events(&client, "interrupted");
+    assert_eq!(parts.len(), 2);
+    let received = |line: &Value| line["received"]["bytes"].as_u64().unwrap();
+    let sum = events(&client, "interrupted_sum");
+    let of_parts: u64 = parts.iter().map(received).sum();
+    assert_eq!(received(&sum[0]), of_parts);
+    for part in &parts {
+        assert!(received(part) > 0 && part["sent"].is_null());
+        assert!(part["delay"]["messages"].as_u64().unwrap() > 0, "{part}");
+        assert!(part["cost"]["packets_received"].as_u64().unwrap() > 0);
+    }
+    server
+        .running
+        .finish()
+        .assert_failed(1, "the peer aborted it");
 }
 
 /// Each message with at least 8 bytes and at most 1 MiB has a delay, also if it arrives in parts.
@@ -438,6 +524,8 @@ fn wrong_command_lines_are_refused() {
         &["perf", "client", "127.0.0.1", "--size", "0"][..],
         &["perf", "client", "127.0.0.1", "--size", "2G"],
         &["perf", "client", "127.0.0.1", "--streams", "0"],
+        &["perf", "client", "127.0.0.1", "-P", "0"],
+        &["perf", "client", "127.0.0.1", "-P", "129"],
         &["perf", "client", "127.0.0.1", "--reverse", "--bidir"],
         &["perf", "client", "127.0.0.1", "--bitrate", "fast"],
         &["perf", "client", "127.0.0.1", "--omit", "1", "--bytes", "1"],
@@ -458,6 +546,14 @@ fn wrong_command_lines_are_refused() {
     ] {
         run(wrong).assert_failed(2, "see --help");
     }
+    let client = ["perf", "client", "127.0.0.1", "-P", "3", "--size", "1G"];
+    run(&client).assert_failed(2, "use a smaller --size or --parallel");
+    for one in [["--udp-port", "9900"], ["--event-log", "/dev/null"]] {
+        let client = ["perf", "client", "127.0.0.1", "-P", "2"];
+        run(&[&client[..], &one].concat()).assert_failed(2, one[0]);
+    }
+    let client = ["perf", "client", "127.0.0.1", "-n", "1T", "--bitrate", "1M"];
+    run(&client).assert_failed(2, "fewer --bytes or a higher --bitrate");
     let crossed = run(&[
         "perf",
         "server",
