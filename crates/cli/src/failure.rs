@@ -136,7 +136,7 @@ const IPERF3: [(&[&str], &str); 8] = [
     (&["--window", "-w"], "--receive-buffer and --send-buffer"),
     (&["--nodelay", "-N"], "--no-delay"),
     (&["--set-mss", "-M"], "--mtu"),
-    (&["--json-stream", "-J"], "--json"),
+    (&["--json-stream"], "--json"),
 ];
 
 /// Returns what the user may have meant by an unknown option; `None` if no option has a similar name.
@@ -239,7 +239,10 @@ mod tests {
                 vec!["perf", "client", "a", "--length", "3"],
                 "here it is --size",
             ),
-            (vec!["perf", "client", "a", "-J"], "here it is --json"),
+            (
+                vec!["perf", "client", "a", "--json-stream"],
+                "here it is --json",
+            ),
             (vec!["perf", "-s"], "here it is carrick perf server"),
             (
                 vec!["cat", "--length", "3"],

@@ -35,6 +35,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "carrick perf client 192.0.2.1",
             "carrick perf client 192.0.2.1,198.51.100.1 --seconds 30",
+            "carrick perf client 192.0.2.1 --bitrate 10M --interval 0.5 --omit 2 --json",
         ],
     ),
     ("bench", &["carrick bench", "carrick bench --list"]),

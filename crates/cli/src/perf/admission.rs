@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-use super::protocol::{MAX_MESSAGE_MEMORY, MeasurementRequest};
+use super::request::{MAX_MESSAGE_MEMORY, MeasurementRequest};
 
 /// Maximum number of measurements at the same time.
 const MAX_MEASUREMENTS: u64 = 1024;
@@ -113,7 +113,7 @@ impl Drop for MeasurementGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::protocol::{Direction, MAX_SIZE, TransferExtent, VERSION};
+    use crate::perf::request::{Direction, MAX_SIZE, TransferExtent, VERSION};
 
     fn request(direction: Direction, group: u64) -> MeasurementRequest {
         MeasurementRequest {

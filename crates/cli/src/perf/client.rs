@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 
 use super::OutputArguments;
 use super::interval::IntervalSum;
-use super::protocol::{
+use super::report::Reporter;
+use super::request::{
     Direction, MAX_DURATION, MAX_PARALLEL, MAX_SIZE, MeasurementRequest, TransferExtent, VERSION,
 };
-use super::report::Reporter;
 use super::results::{Summary, SummarySum};
 use super::session::{Session, SessionEnd};
 use crate::endpoint::{self, EndpointArguments, OpenedEndpoint, PeerArguments};

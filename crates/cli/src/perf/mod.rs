@@ -1,6 +1,6 @@
 //! `carrick perf`: measures throughput and its cost between two hosts, as iperf3 does.
 //!
-//! - `protocol`: messages between the two sides
+//! - `protocol`, `request`: messages between the two sides
 //! - `client`, `server`: the two subcommands; `admission`: limits of a server
 //! - `preparation`: what precedes a measurement
 //! - `clock`, `delay`: one-way delays
@@ -19,6 +19,7 @@ mod preparation;
 mod protocol;
 mod receiver;
 mod report;
+mod request;
 mod results;
 mod sender;
 mod server;
@@ -33,7 +34,7 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::runtime::{self, HangUp};
 use crate::units;
-use protocol::MAX_DURATION;
+use request::MAX_DURATION;
 
 /// Options of the output, which both sides have.
 #[derive(Debug, Clone, Args)]
@@ -43,7 +44,7 @@ struct OutputArguments {
     #[arg(short, long, value_name = "TIME", value_parser = interval, default_value = "1")]
     interval: Duration,
     /// Print JSON objects, one per line.
-    #[arg(long)]
+    #[arg(short = 'J', long)]
     json: bool,
 }
 

@@ -6,8 +6,9 @@ use carrick::{PeerText, RecvHalf, SendHalf};
 
 use super::clock::{ClockOffset, EXCHANGES, MeasurementClock};
 use super::control::send_control;
-use super::protocol::{ControlMessage, DATA, MeasurementRequest};
+use super::protocol::{ControlMessage, DATA};
 use super::receiver::{Receiver, unexpected};
+use super::request::MeasurementRequest;
 use super::session::{ended, lost};
 use crate::failure::Failure;
 

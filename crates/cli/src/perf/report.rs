@@ -10,7 +10,7 @@ use carrick::EventReport;
 use serde::Serialize;
 
 use super::interval::{Interval, IntervalSum, SumInterval};
-use super::protocol::MeasurementRequest;
+use super::request::MeasurementRequest;
 use super::results::{PartialResult, Summary, SummarySum};
 use super::session::TransferRole;
 use crate::failure::Failure;

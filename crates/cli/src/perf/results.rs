@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::clock::ClockOffset;
 use super::delay::DelaySummary;
 use super::interval::Rate;
-use super::protocol::{MeasurementCost, MeasurementRequest, Reception};
+use super::protocol::{MeasurementCost, Reception};
+use super::request::MeasurementRequest;
 use super::session::MeasurementOutcome;
 
 /// Number of bytes in a GB.
@@ -160,7 +161,8 @@ fn cpu_seconds_per_gb(
     directions: [Option<Direction>; 2],
     costs: [&MeasurementCost; 2],
 ) -> Option<f64> {
-    let bytes: u64 = directions.iter().flatten().map(|d| d.rate.bytes()).sum();
+    let bytes = directions.iter().flatten().map(|d| d.rate.bytes());
+    let bytes = bytes.fold(0, u64::saturating_add);
     let seconds: f64 = costs.iter().map(|cost| cost.cpu()).sum();
     (bytes > 0).then(|| seconds * GB / bytes as f64)
 }
@@ -302,7 +304,9 @@ impl PartialResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::protocol::{Direction as RequestedDirection, TransferAmount, TransferExtent};
+    use crate::perf::protocol::TransferAmount;
+    use crate::perf::request::tests::request;
+    use crate::perf::request::{Direction as RequestedDirection, TransferExtent};
 
     #[test]
     fn the_cpu_time_of_both_sides_counts() {
@@ -363,5 +367,38 @@ mod tests {
         // Both associations measure the CPU time of the same two processes.
         assert!(sum.contains("[SUM] client: 1.50 s CPU"), "{sum}");
         assert!(sum.contains("[SUM] both: 1.50 s CPU per GB"), "{sum}");
+    }
+
+    /// The sums do not overflow.
+    #[test]
+    fn impossible_results_of_a_peer_have_a_sum() {
+        let most = MeasurementCost {
+            retransmissions: u64::MAX,
+            packets_sent: u64::MAX,
+            ..MeasurementCost::default()
+        };
+        let reception = Reception {
+            amount: TransferAmount {
+                bytes: u64::MAX,
+                messages: u64::MAX,
+            },
+            seconds: -1.0,
+            delay: None,
+        };
+        let outcome = MeasurementOutcome {
+            received: Some(reception),
+            delivered: Some(reception),
+            own: most,
+            peer: most,
+            clocks: ClockOffset {
+                offset: i64::MIN,
+                round_trip: u64::MAX,
+            },
+        };
+        let summary = Summary::new(&request(), &outcome, true);
+        assert!(summary.text("1").contains("[1] to client"));
+        let sum = SummarySum::new(&[summary, summary]).unwrap();
+        assert_eq!(sum.client.retransmissions, u64::MAX);
+        assert!(sum.text().contains("[SUM] to server"));
     }
 }

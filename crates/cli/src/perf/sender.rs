@@ -9,7 +9,8 @@ use carrick::{SendError, SendHalf, SendOptions, StreamId};
 use super::clock::MeasurementClock;
 use super::delay::MessageSource;
 use super::pacing::{SendSchedule, SendTurn};
-use super::protocol::{DATA, MeasurementRequest};
+use super::protocol::DATA;
+use super::request::MeasurementRequest;
 use super::tally::TransferTally;
 
 /// Bytes, and number, of messages that are handed over together.

@@ -14,11 +14,10 @@ use super::control::{Outbox, send_control};
 use super::delay::DelayRecorder;
 use super::interval::{Progress, Rate};
 use super::preparation;
-use super::protocol::{
-    ControlMessage, MeasurementCost, MeasurementRequest, Reception, TransferAmount,
-};
+use super::protocol::{ControlMessage, MeasurementCost, Reception, TransferAmount};
 use super::receiver::Receiver;
 use super::report::Reporter;
+use super::request::MeasurementRequest;
 use super::results::PartialResult;
 use super::sender::send_data;
 use super::silence::{PeerActivity, SilenceDetector};
@@ -267,7 +266,8 @@ impl Session {
             sent: self.role.sends.then(|| Rate::new(sent, seconds)),
             received: self.role.receives.then(|| Rate::new(received, seconds)),
             delay: self.incoming.delay(),
-            cost: self.cost().await?,
+            // The association may have ended.
+            cost: self.cost().await.unwrap_or_default(),
         };
         reporter.interrupted(&partial)?;
         Ok(partial)

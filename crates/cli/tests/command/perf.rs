@@ -29,7 +29,7 @@ fn server(addresses: &[&str], more: &[&str]) -> Server {
 }
 
 fn client(peers: &str, server: &Server, more: &[&str]) -> Finished {
-    let mut arguments = vec!["perf", "client", peers, "--json"];
+    let mut arguments = vec!["perf", "client", peers, "-J"];
     arguments.extend(["--peer-udp-port", &server.udp_port]);
     arguments.extend(more);
     run(&arguments)
