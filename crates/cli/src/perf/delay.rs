@@ -27,7 +27,7 @@ const LONGEST: u64 = 3_600_000_000_000;
 const MAX_INCOMPLETE: usize = 1024;
 
 /// Maximum number of bytes in buffers of earlier messages.
-const MAX_REUSED: usize = 64 << 20;
+const MAX_REUSED: usize = 8 << 20;
 
 /// Delays of one direction, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]

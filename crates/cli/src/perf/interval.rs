@@ -60,6 +60,8 @@ pub(super) struct Interval {
     sent: Rate,
     received: Rate,
     retransmissions: u64,
+    /// Number of times that another path began to carry new data.
+    path_changes: u64,
     /// Path of new data.
     path: Option<IpAddr>,
     cwnd: usize,
@@ -138,6 +140,7 @@ pub(super) struct Progress {
     sent: TransferAmount,
     received: TransferAmount,
     retransmissions: u64,
+    path_changes: u64,
 }
 
 impl Progress {
@@ -149,12 +152,18 @@ impl Progress {
             sent: TransferAmount::default(),
             received: TransferAmount::default(),
             retransmissions: 0,
+            path_changes: 0,
         }
     }
 
     /// Returns whether anything was transferred since the last call of [`Self::step`].
     pub(super) fn has_more(&self, sent: TransferAmount, received: TransferAmount) -> bool {
         sent != self.sent || received != self.received
+    }
+
+    /// Records that another path carries new data.
+    pub(super) fn path_changed(&mut self) {
+        self.path_changes += 1;
     }
 
     /// Returns the statistics since the last call; without those of paths if the association has ended.
@@ -177,6 +186,7 @@ impl Progress {
             sent: Rate::new(sent.since(self.sent), seconds),
             received: Rate::new(received.since(self.received), seconds),
             retransmissions: retransmissions - self.retransmissions,
+            path_changes: std::mem::take(&mut self.path_changes),
             path: path.map(|p| p.remote),
             cwnd: path.map_or(0, |p| p.cwnd),
             srtt: path.and_then(|p| p.srtt).map(|t| t.as_secs_f64()),
@@ -216,14 +226,20 @@ impl Interval {
         }
         if role.sends {
             let srtt = self.srtt.map(|s| format!("  srtt {:.3} ms", s * 1000.0));
+            let path_changes = match self.path_changes {
+                0 => String::new(),
+                1 => "  1 path change".into(),
+                changes => format!("  {changes} path changes"),
+            };
             let path = self.path.map(|p| format!("  to {p}"));
             lines.push(format!(
-                "{time}  sent     {}  {} retransmitted  cwnd {}B{}{}{omitted}\n",
+                "{time}  sent     {}  {} retransmitted  cwnd {}B{}{}{}{omitted}\n",
                 self.sent.text(),
                 self.retransmissions,
                 decimal_prefix(self.cwnd as f64),
                 srtt.unwrap_or_default(),
-                path.unwrap_or_default()
+                path.unwrap_or_default(),
+                path_changes
             ));
         }
         lines.concat()
@@ -255,6 +271,24 @@ mod tests {
         assert_eq!(of_one[0].sent.amount.bytes, 1);
         assert_eq!(sum.take().unwrap().sent.amount.bytes, 2);
         assert!(sum.take().is_none());
+    }
+
+    #[test]
+    fn path_changes_are_marked_in_their_interval() {
+        let none = TransferAmount::default();
+        let sender = TransferRole {
+            sends: true,
+            receives: false,
+        };
+        let mut progress = Progress::new(Instant::now(), false);
+        let mut step = |changes| {
+            (0..changes).for_each(|_| progress.path_changed());
+            progress.step(none, none, None, &[]).text(1, sender)
+        };
+        assert!(!step(0).contains("change"));
+        assert!(step(1).contains("  1 path change\n"));
+        assert!(step(2).contains("  2 path changes\n"));
+        assert!(!step(0).contains("change"), "it is counted once");
     }
 
     #[test]

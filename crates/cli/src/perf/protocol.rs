@@ -76,6 +76,8 @@ pub(super) struct Reception {
     pub(super) amount: TransferAmount,
     /// Time from the start of the measurement to the last message.
     pub(super) seconds: f64,
+    /// Longest time without data between the first message and the last, in seconds.
+    pub(super) longest_interruption: f64,
     /// Delays of the messages with a sending time.
     pub(super) delay: Option<DelaySummary>,
 }
@@ -244,6 +246,7 @@ mod tests {
             ControlMessage::Received(Reception {
                 amount: TransferAmount::default(),
                 seconds: 0.25,
+                longest_interruption: 0.125,
                 delay: None,
             }),
             ControlMessage::Summary(MeasurementCost::default()),

@@ -1,6 +1,6 @@
 //! Receiving side of a measurement: data, and control messages of the peer about its side.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use carrick::{Message, MessagePart};
 
@@ -15,6 +15,8 @@ pub(super) struct Receiver {
     /// Start of the part that is counted.
     start: Instant,
     last: Instant,
+    /// Longest time between two messages.
+    longest_gap: Duration,
     /// Amount received before the part that is counted.
     omitted: TransferAmount,
     delays: DelayRecorder,
@@ -33,6 +35,7 @@ impl Receiver {
         Self {
             start,
             last: start,
+            longest_gap: Duration::ZERO,
             omitted: TransferAmount::default(),
             delays,
             tally: TransferTally::default(),
@@ -45,11 +48,11 @@ impl Receiver {
     /// Processes a message received at `now`.
     pub(super) fn take(&mut self, message: Message, now: Instant) -> Result<(), Failure> {
         if message.ppid == DATA {
+            self.record_gap(now);
             let complete = matches!(message.part, MessagePart::Whole | MessagePart::Last);
             self.tally.add(message.payload.len(), complete);
             self.delays
                 .take(message.tsn.value(), message.part, &message.payload, now);
-            self.last = now;
             return Ok(());
         }
         if message.ppid != CONTROL {
@@ -72,6 +75,15 @@ impl Receiver {
         Ok(())
     }
 
+    /// Records the time since the last data, if any was counted.
+    fn record_gap(&mut self, now: Instant) {
+        if self.tally.amount() != self.omitted {
+            let gap = now.saturating_duration_since(self.last);
+            self.longest_gap = self.longest_gap.max(gap);
+        }
+        self.last = now;
+    }
+
     /// Starts to count at this time, with this time of the peer's clock minus that of the own one, in nanoseconds.
     pub(super) fn begin(&mut self, now: Instant, peer_ahead: i64) {
         (self.start, self.last) = (now, now);
@@ -83,6 +95,7 @@ impl Receiver {
         self.start = now;
         self.omitted = self.tally.amount();
         self.delays.reset();
+        self.longest_gap = Duration::ZERO;
     }
 
     /// Returns the amount received so far in the part that is counted.
@@ -116,6 +129,7 @@ impl Receiver {
             amount: self.counted(),
             seconds: seconds.as_secs_f64(),
             delay: self.delay(),
+            longest_interruption: self.longest_gap.as_secs_f64(),
         }))
     }
 }
@@ -123,4 +137,35 @@ impl Receiver {
 /// Returns the error of a peer that violates the control protocol.
 pub(super) fn unexpected() -> Failure {
     Failure::Run("unexpected message from the peer: is the peer carrick perf?".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::clock::MeasurementClock;
+
+    fn millis(time: u64) -> Duration {
+        Duration::from_millis(time)
+    }
+
+    /// The time before the first message that counts is no interruption.
+    #[test]
+    fn interruptions_are_between_messages() {
+        let start = Instant::now();
+        let delays = DelayRecorder::new(MeasurementClock::new(), 1000).unwrap();
+        let mut receiver = Receiver::new(start, delays);
+        let receive = |receiver: &mut Receiver, time| {
+            receiver.record_gap(start + millis(time));
+            receiver.tally.add(10, true);
+        };
+        for time in [500, 510, 900, 910] {
+            receive(&mut receiver, time);
+        }
+        assert_eq!(receiver.longest_gap, millis(390));
+        receiver.omit_until(start + millis(1000));
+        for time in [2000, 2020, 2030] {
+            receive(&mut receiver, time);
+        }
+        assert_eq!(receiver.longest_gap, millis(20));
+    }
 }

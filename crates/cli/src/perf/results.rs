@@ -178,9 +178,10 @@ fn directions_text(
     for (direction, (name, sender, receiver)) in directions.iter().zip(of_direction) {
         if let Some(direction) = direction {
             lines.push(format!(
-                "[{label}] to {name}: {}, received in {:.2} s, {} chunks retransmitted, {} dropped because the receive buffer was full\n",
+                "[{label}] to {name}: {}, received in {:.2} s, longest interruption {:.1} ms, {} chunks retransmitted, {} dropped because the receive buffer was full\n",
                 direction.rate.text(),
                 direction.seconds,
+            direction.longest_interruption * 1000.0,
                 sender.retransmissions,
                 receiver.dropped_for_buffer
             ));
@@ -216,6 +217,8 @@ struct Direction {
     seconds: f64,
     #[serde(flatten)]
     rate: Rate,
+    /// Longest time without data between the first message and the last.
+    longest_interruption: f64,
     /// One-way delays of the messages.
     delay: Option<DelaySummary>,
 }
@@ -225,18 +228,20 @@ impl From<Reception> for Direction {
         Self {
             seconds: reception.seconds,
             rate: Rate::new(reception.amount, reception.seconds),
+            longest_interruption: reception.longest_interruption,
             delay: reception.delay,
         }
     }
 }
 
 impl Direction {
-    /// Returns the sum of two associations. Quantiles of delays do not add up.
+    /// Returns the sum of two associations, with the longest interruption of one of them. Quantiles of delays do not add up.
     fn with(self, other: Self) -> Self {
         let seconds = self.seconds.max(other.seconds);
         Self {
             seconds,
             rate: self.rate.with(&other.rate, seconds),
+            longest_interruption: self.longest_interruption.max(other.longest_interruption),
             delay: None,
         }
     }
@@ -321,6 +326,7 @@ mod tests {
                 messages: 1,
             },
             seconds: 2.0,
+            longest_interruption: 0.0123,
             delay: None,
         };
         let summary = Summary {
@@ -353,6 +359,10 @@ mod tests {
             text.contains("[7] to server:    1.00 GB    4.00 Gbit/s"),
             "{text}"
         );
+        assert!(
+            text.contains("longest interruption 12.3 ms, 0 chunks"),
+            "{text}"
+        );
         assert!(text.contains("[7] both: 3.00 s CPU per GB"), "{text}");
         assert!(!text.contains("to client"), "{text}");
         assert!(
@@ -383,6 +393,7 @@ mod tests {
                 messages: u64::MAX,
             },
             seconds: -1.0,
+            longest_interruption: f64::MAX,
             delay: None,
         };
         let outcome = MeasurementOutcome {

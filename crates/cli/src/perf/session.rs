@@ -4,7 +4,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use carrick::{Association, Event, Events, Notification, RecvError, RecvHalf, SendHalf};
+use carrick::{
+    Association, Event, Events, Notification, RecvError, RecvHalf, ReportKind, SendHalf,
+};
 use nix::sys::signal::Signal;
 use tokio::sync::Barrier;
 use tokio::time::{Duration, Interval, MissedTickBehavior};
@@ -240,6 +242,9 @@ impl Session {
                     if !matches!(event, Event::Closed(_))
                         && let Some(report) = event_reports::report(&event, &sender).await
                     {
+                        if report.kind == ReportKind::CurrentChanged {
+                            progress.path_changed();
+                        }
                         reporter.notification(&report)?;
                     }
                 }
@@ -306,6 +311,7 @@ impl Session {
                 self.end_omission().await?;
                 reception.amount = self.incoming.counted();
                 reception.delay = None;
+                reception.longest_interruption = 0.0;
             }
             self.reception = Some(reception);
             outbox.add(&ControlMessage::Received(reception))?;

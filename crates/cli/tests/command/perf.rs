@@ -3,6 +3,8 @@
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+#[cfg(target_os = "linux")]
+use crate::paths::{Hosts, start_on};
 use crate::support::{Finished, Running, free_udp_port, run, start};
 
 /// Starts a server on a UDP port that the system selects; returns it with the arguments to reach it.
@@ -639,4 +641,46 @@ fn a_vanished_peer_ends_the_measurement() {
         assert!(other.errors.contains(error), "{other:?}");
         drop(vanished);
     }
+}
+
+/// The path that carries the data is cut: no message is lost, and the interval in which another path takes over is
+/// marked.
+#[test]
+#[cfg(target_os = "linux")]
+#[ignore = "needs root"]
+fn a_failover_is_marked_in_its_interval() {
+    let hosts = Hosts::new();
+    let far = ["--bind", "10.78.0.2", "--bind", "10.78.1.2"];
+    let server = ["perf", "server", "--once", "--json"];
+    let mut server = start_on(&hosts.far, &[&server[..], &far].concat());
+    assert_eq!(server.json_line()["event"], "listening");
+    let client = ["perf", "client", "10.78.0.2,10.78.1.2", "--json"];
+    let load = ["-t", "8", "-b", "1M", "-s", "1000", "-i", "0.5"];
+    let near = ["--bind", "10.78.0.1", "--bind", "10.78.1.1"];
+    let mut client = start_on(&hosts.near, &[&client[..], &load, &near].concat());
+    let mut first = Value::Null;
+    while first["event"] != "interval" {
+        first = client.json_line();
+    }
+    assert_eq!(first["path"], "10.78.0.2", "{first}");
+    hosts.cut(0);
+    let client = client.finish();
+    let server = server.finish();
+    assert!(hosts.lost() > 0);
+    let result = summary(&client);
+    let more: u64 = intervals(&client, "sent").iter().sum();
+    let sent = first["sent"]["bytes"].as_u64().unwrap() + more;
+    assert_eq!(bytes(&result, "to_server"), Some(sent), "{result}");
+    let lines = events(&client, "interval");
+    let changes = lines.iter().map(|i| i["path_changes"].as_u64().unwrap());
+    let mut notified = events(&client, "notification");
+    notified.retain(|line| line["kind"] == "current-changed");
+    assert_eq!(changes.sum::<u64>(), notified.len() as u64);
+    let marked = lines.iter().find(|i| i["path_changes"] == 1).unwrap();
+    assert_eq!(marked["path"], "10.78.1.2", "{marked}");
+    println!(
+        "measured: longest interruption {} s, delay {}",
+        result["to_server"]["longest_interruption"], result["to_server"]["delay"]
+    );
+    assert_eq!(summary(&server), result);
 }
