@@ -219,7 +219,9 @@ impl Session {
                     self.answer(&outbox).await?;
                 }
                 () = &mut omission, if self.omitting => {
-                    self.report_rest(&mut progress, reporter).await?;
+                    if reporter.intervals.is_some() {
+                        self.report(&mut progress, reporter).await?;
+                    }
                     self.end_omission().await?;
                     progress.omitting = false;
                     if let Some(ticks) = &mut ticks {
@@ -227,8 +229,10 @@ impl Session {
                     }
                 }
                 () = tick(&mut ticks) => {
+                    // The end of the omitted time, if it is due, ends the interval.
+                    let is_omission_due = self.omitting && omission.deadline().elapsed() > Duration::ZERO;
                     // Peers that are silent are reported once; the next interval includes this time.
-                    if !silence.is_reported() {
+                    if !silence.is_reported() && !is_omission_due {
                         self.report(&mut progress, reporter).await?;
                     }
                 }
