@@ -4,6 +4,8 @@ use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+#[cfg(target_os = "linux")]
+use std::sync::Once;
 use std::time::Duration;
 
 use carrick::cc::{Algorithm, CmtRpV1, CmtRpV2, Lia, Olia, algorithms};
@@ -23,6 +25,10 @@ use crate::units;
 
 /// Duration of a set-up after which a line on standard error names the peer.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
+
+/// The line about the daemon was printed.
+#[cfg(target_os = "linux")]
+static DAEMON_REPORTED: Once = Once::new();
 
 /// Maximum duration of closing the endpoint after a failure.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -211,10 +217,13 @@ impl EndpointArguments {
         if is_default && let Some(daemon) = running_daemon() {
             config.encapsulation_port = None;
             let endpoint = Endpoint::bind(config.daemon(&daemon)).map_err(|e| not_bound(&e))?;
-            eprintln!(
-                "carrick: {}; --udp-port N does without it",
-                shared_port(&daemon)
-            );
+            // A program with several endpoints reports it once.
+            DAEMON_REPORTED.call_once(|| {
+                eprintln!(
+                    "carrick: {}; --udp-port N does without it",
+                    shared_port(&daemon)
+                );
+            });
             return Ok(OpenedEndpoint {
                 endpoint,
                 through_daemon: true,

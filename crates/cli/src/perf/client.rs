@@ -179,7 +179,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Result of a task.
-type MeasuredSession = Result<(Session, SessionEnd), Failure>;
+type MeasurementResult = Result<SessionEnd, Failure>;
 
 /// Measures with each association in a task. Handles signals, as the tasks report what was transferred until then.
 async fn measure(
@@ -187,7 +187,7 @@ async fn measure(
     request: &MeasurementRequest,
     opened: &[OpenedEndpoint],
     peers: &[IpAddr],
-    tasks: &mut JoinSet<MeasuredSession>,
+    tasks: &mut JoinSet<MeasurementResult>,
 ) -> Result<(), Failure> {
     let associations = opened.len();
     let is_parallel = associations > 1;
@@ -219,12 +219,12 @@ async fn measure(
             measured.map_err(|failure| endpoint::with_undelivered(failure, &sender))
         });
     }
-    let mut sessions = Vec::new();
+    let mut ends = Vec::new();
     while let Some(done) = tasks.join_next().await {
         let failed = |e| Failure::Run(format!("a measurement failed: {e}"));
-        sessions.push(done.map_err(failed)??);
+        ends.push(done.map_err(failed)??);
     }
-    finish(sessions, request, &of_all).await
+    finish(&ends, request, &of_all)
 }
 
 /// Sets up an association and requests the measurement.
@@ -265,7 +265,7 @@ async fn measure_one(
     all: &Barrier,
     limit: Duration,
     no_reply: Failure,
-) -> MeasuredSession {
+) -> MeasurementResult {
     let started = until_signal(async {
         let started = tokio::time::timeout(limit, session.start(all)).await;
         started.unwrap_or(Err(no_reply))
@@ -274,19 +274,20 @@ async fn measure_one(
     let end = session.run(reporter).await?;
     if let SessionEnd::Complete(outcome) = &end {
         reporter.summary(&Summary::new(request, outcome, true))?;
+        until_signal(session.shut_down()).await?;
     }
-    Ok((session, end))
+    Ok(end)
 }
 
-/// Reports the sum of several associations, and shuts all down.
-async fn finish(
-    sessions: Vec<(Session, SessionEnd)>,
+/// Reports the sum of several associations.
+fn finish(
+    ends: &[SessionEnd],
     request: &MeasurementRequest,
     reporter: &Reporter,
 ) -> Result<(), Failure> {
     reporter.last_sum_interval(request.client_role())?;
     let (mut summaries, mut partial, mut ended_by) = (Vec::new(), Vec::new(), None);
-    for (_, end) in &sessions {
+    for end in ends {
         match end {
             SessionEnd::Complete(outcome) => summaries.push(Summary::new(request, outcome, true)),
             SessionEnd::Interrupted(signal, result) => {
@@ -295,7 +296,7 @@ async fn finish(
             }
         }
     }
-    let is_parallel = sessions.len() > 1;
+    let is_parallel = ends.len() > 1;
     if let Some(signal) = ended_by {
         if let Some(sum) = partial.into_iter().reduce(|a, b| a.with(&b))
             && is_parallel
@@ -308,11 +309,6 @@ async fn finish(
         && is_parallel
     {
         reporter.sum(&sum)?;
-    }
-    for (session, _) in sessions {
-        let sender = session.sender();
-        let done = until_signal(session.shut_down()).await;
-        done.map_err(|failure| endpoint::with_undelivered(failure, &sender))?;
     }
     Ok(())
 }

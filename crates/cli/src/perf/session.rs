@@ -39,6 +39,9 @@ const SILENCE_CHECK: Duration = Duration::from_secs(1);
 /// Maximum time from the request to the start of the transfer.
 const PREPARATION: Duration = Duration::from_mins(1);
 
+/// Maximum time from the results to the client's SHUTDOWN.
+const SHUTDOWN: Duration = Duration::from_mins(1);
+
 /// Role of this side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TransferRole {
@@ -178,11 +181,13 @@ impl Session {
         done.map_err(|e| Failure::Run(e.to_string()))
     }
 
-    /// Waits for the client to shut the association down at the end. For the server.
+    /// Waits for the client to shut the association down at the end, which it does at once. For the server.
     pub(super) async fn wait_for_end(mut self) {
         // All results are known; the way the association ends does not matter.
-        while let Ok(Some(_)) = self.receiver.recv().await {}
-        self.abort.disarm();
+        let ended = async { while let Ok(Some(_)) = self.receiver.recv().await {} };
+        if tokio::time::timeout(SHUTDOWN, ended).await.is_ok() {
+            self.abort.disarm();
+        }
     }
 
     /// Runs the measurement and exchanges the results.

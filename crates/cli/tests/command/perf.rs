@@ -1,5 +1,8 @@
 //! Measurements: the requested data arrives, and both sides report the same numbers.
 
+#[cfg(target_os = "linux")]
+use std::io::Write;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -317,6 +320,73 @@ fn an_interrupt_ends_parallel_associations() {
         .running
         .finish()
         .assert_failed(1, "the peer aborted it");
+}
+
+/// Starts `carrick cat` with these control messages to a server.
+#[cfg(target_os = "linux")]
+fn control_messages(server: &Server, messages: &[Value]) -> (Running, std::process::ChildStdin) {
+    let cat = ["cat", "127.0.0.1", "5201", "--ppid", "1129333553"];
+    let mut cat = start(&[&cat[..], &["--peer-udp-port", &server.udp_port]].concat());
+    let mut input = cat.input();
+    for message in messages {
+        writeln!(input, "{message}").unwrap();
+    }
+    (cat, input)
+}
+
+/// Returns a request for 1000 bytes to the client.
+#[cfg(target_os = "linux")]
+fn request(parallel: u16) -> Value {
+    serde_json::json!({
+        "kind": "request", "version": 2, "direction": "to_client", "extent": {"bytes": 1000}, "size": 1000,
+        "streams": 1, "unordered": false, "bitrate": 0, "omit": 0, "parallel": parallel, "group": 1,
+    })
+}
+
+/// A client that did not make all of its associations is still the only one.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_server_with_once_refuses_other_clients() {
+    let mut server = server(&["127.0.0.1"], &["--once"]);
+    let (cat, input) = control_messages(&server, &[request(2)]);
+    assert_eq!(server.running.json_line()["event"], "begin");
+    for _ in 0..2 {
+        let refused = client("127.0.0.1", &server, &["-n", "1"]);
+        refused.assert_failed(1, "the server measures with another client only (--once)");
+    }
+    drop(input);
+    assert!(cat.finish().code.is_some());
+    assert_eq!(server.running.finish().code, Some(1));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn impossible_numbers_of_a_client_do_no_harm() {
+    let mut server = server(&["127.0.0.1"], &["--once"]);
+    let most = u64::MAX;
+    let messages = [
+        request(1),
+        serde_json::json!({"kind": "clock_request"}),
+        serde_json::json!({"kind": "start", "offset": i64::MIN, "round_trip": most}),
+        serde_json::json!({
+            "kind": "received", "bytes": most, "messages": most, "seconds": -1e308,
+            "longest_interruption": 1e308, "delay": null,
+        }),
+        serde_json::json!({
+            "kind": "summary", "cpu_user": 1e308, "cpu_system": 1e308, "cpu_shared": true, "retransmissions": most,
+            "timeout_retransmissions": most, "fast_retransmissions": most, "dropped_for_buffer": most,
+            "packets_sent": most, "packets_received": most,
+        }),
+    ];
+    let (cat, input) = control_messages(&server, &messages);
+    let mut line = server.running.json_line();
+    while line["event"] != "summary" {
+        line = server.running.json_line();
+    }
+    assert_eq!(line["to_client"]["bytes"], most);
+    drop(input);
+    assert!(cat.finish().code.is_some());
+    assert_eq!(server.running.finish().code, Some(0));
 }
 
 /// Each message with at least 8 bytes and at most 1 MiB has a delay, also if it arrives in parts.
