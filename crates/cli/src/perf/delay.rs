@@ -45,6 +45,28 @@ pub(super) struct DelaySummary {
 }
 
 impl DelaySummary {
+    fn new(histogram: &Histogram<u64>) -> Option<Self> {
+        let seconds = |nanos: f64| nanos / 1e9;
+        let quantile = |share| seconds(histogram.value_at_quantile(share) as f64);
+        (!histogram.is_empty()).then(|| Self {
+            messages: histogram.len(),
+            min: seconds(histogram.min() as f64),
+            mean: seconds(histogram.mean()),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p99_9: quantile(0.999),
+            p99_99: quantile(0.9999),
+            max: seconds(histogram.max() as f64),
+        })
+    }
+
+    /// Returns the delays of an interval in ms, as text.
+    pub(super) fn short_text(&self) -> String {
+        let [p50, p99, max] = [self.p50, self.p99, self.max].map(|delay| delay * 1000.0);
+        format!("delay p50 {p50:.3} p99 {p99:.3} max {max:.3} ms")
+    }
+
     /// Returns the delays in ms, as text.
     pub(super) fn text(&self) -> String {
         let ms = |seconds: f64| format!("{:.3}", seconds * 1000.0);
@@ -72,6 +94,8 @@ pub(super) struct DelayRecorder {
     peer_ahead: i64,
     /// Nanoseconds with three digits. It grows with the delays, to some 300 KiB.
     histogram: Histogram<u64>,
+    /// Delays of the current interval.
+    interval: Histogram<u64>,
     /// Sending times of messages that are received in parts, by their first TSN.
     incomplete: BTreeMap<u32, u64>,
 }
@@ -79,12 +103,16 @@ pub(super) struct DelayRecorder {
 impl DelayRecorder {
     /// Returns the recorder of messages of this size.
     pub(super) fn new(clock: MeasurementClock, size: u32) -> Result<Self, Failure> {
-        let histogram = Histogram::new(3);
+        let histogram = || {
+            let histogram = Histogram::new(3);
+            histogram.map_err(|error| Failure::Run(error.to_string()))
+        };
         Ok(Self {
             clock,
             is_stamped: is_stamped(size as usize),
             peer_ahead: 0,
-            histogram: histogram.map_err(|error| Failure::Run(error.to_string()))?,
+            histogram: histogram()?,
+            interval: histogram()?,
             incomplete: BTreeMap::new(),
         })
     }
@@ -135,27 +163,21 @@ impl DelayRecorder {
         let delay = delay.clamp(0, LONGEST.into()) as u64;
         // Fails without memory to grow only.
         let _ = self.histogram.record(delay);
+        let _ = self.interval.record(delay);
     }
 
     /// Returns the summary; `None` without delays.
     pub(super) fn summary(&self) -> Option<DelaySummary> {
-        let histogram = &self.histogram;
-        let seconds = |nanos: f64| nanos / 1e9;
-        let quantile = |share| seconds(histogram.value_at_quantile(share) as f64);
-        (!histogram.is_empty()).then(|| DelaySummary {
-            messages: histogram.len(),
-            min: seconds(histogram.min() as f64),
-            mean: seconds(histogram.mean()),
-            p50: quantile(0.5),
-            p90: quantile(0.9),
-            p99: quantile(0.99),
-            p99_9: quantile(0.999),
-            p99_99: quantile(0.9999),
-            max: seconds(histogram.max() as f64),
-        })
+        DelaySummary::new(&self.histogram)
+    }
+
+    /// Returns the summary of the delays since the last call; `None` without delays.
+    pub(super) fn take_interval(&mut self) -> Option<DelaySummary> {
+        let summary = DelaySummary::new(&self.interval);
+        self.interval.reset();
+        summary
     }
 }
-
 /// Returns whether messages of this size begin with their sending time.
 fn is_stamped(size: usize) -> bool {
     (STAMP..=MAX_STAMPED).contains(&size)
@@ -290,6 +312,13 @@ mod tests {
             near(summary.p90, 90.0) && near(summary.p99_99, 100.0),
             "{summary:?}"
         );
+        assert_eq!(delays.take_interval(), Some(summary));
+        delays.take(7, MessagePart::Whole, &payload, start + millis(3));
+        let interval = delays.take_interval().unwrap();
+        assert_eq!(interval.messages, 1);
+        assert!(near(interval.min, 3.0) && near(interval.max, 3.0));
+        assert!(delays.take_interval().is_none());
+        assert_eq!(delays.summary().unwrap().messages, 101);
         delays.reset();
         assert!(delays.summary().is_none());
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use carrick::{AssociationStats, PathStats};
 use serde::Serialize;
 
+use super::delay::DelaySummary;
 use super::protocol::TransferAmount;
 use super::session::TransferRole;
 use crate::units::decimal_prefix;
@@ -59,6 +60,8 @@ pub(super) struct Interval {
     /// Messages accepted by the protocol.
     sent: Rate,
     received: Rate,
+    /// Delays of the received messages.
+    delay: Option<DelaySummary>,
     retransmissions: u64,
     /// Number of times that another path began to carry new data.
     path_changes: u64,
@@ -171,6 +174,7 @@ impl Progress {
         &mut self,
         sent: TransferAmount,
         received: TransferAmount,
+        delay: Option<DelaySummary>,
         stats: Option<&AssociationStats>,
         paths: &[PathStats],
     ) -> Interval {
@@ -185,6 +189,7 @@ impl Progress {
             omitted: self.omitting,
             sent: Rate::new(sent.since(self.sent), seconds),
             received: Rate::new(received.since(self.received), seconds),
+            delay,
             retransmissions: retransmissions - self.retransmissions,
             path_changes: std::mem::take(&mut self.path_changes),
             path: path.map(|p| p.remote),
@@ -219,9 +224,11 @@ impl Interval {
         let mut lines = Vec::new();
         let omitted = if self.omitted { "  (omitted)" } else { "" };
         if role.receives {
+            let delay = self.delay.map(|d| format!("  {}", d.short_text()));
             lines.push(format!(
-                "{time}  received {}{omitted}\n",
-                self.received.text()
+                "{time}  received {}{}{omitted}\n",
+                self.received.text(),
+                delay.unwrap_or_default()
             ));
         }
         if role.sends {
@@ -257,7 +264,7 @@ mod tests {
         let none = TransferAmount::default();
         let mut progress = [1, 2].map(|_| Progress::new(Instant::now(), false));
         let mut interval =
-            |index: usize, bytes| progress[index].step(amount(bytes), none, None, &[]);
+            |index: usize, bytes| progress[index].step(amount(bytes), none, None, None, &[]);
         let mut sum = IntervalSum::new(2);
         assert!(sum.take().is_none());
         assert!(sum.add(1, interval(0, 10)).is_empty());
@@ -283,7 +290,7 @@ mod tests {
         let mut progress = Progress::new(Instant::now(), false);
         let mut step = |changes| {
             (0..changes).for_each(|_| progress.path_changed());
-            progress.step(none, none, None, &[]).text(1, sender)
+            progress.step(none, none, None, None, &[]).text(1, sender)
         };
         assert!(!step(0).contains("change"));
         assert!(step(1).contains("  1 path change\n"));
@@ -297,9 +304,9 @@ mod tests {
         let mut progress = Progress::new(Instant::now(), false);
         let none = TransferAmount::default();
         assert!(!progress.has_more(none, none));
-        let first = progress.step(amount(7), none, None, &[]);
+        let first = progress.step(amount(7), none, None, None, &[]);
         assert!(progress.has_more(amount(10), none));
-        let second = progress.step(amount(10), amount(3), None, &[]);
+        let second = progress.step(amount(10), amount(3), None, None, &[]);
         assert!(!progress.has_more(amount(10), amount(3)));
         assert_eq!(first.sent.amount.bytes + second.sent.amount.bytes, 10);
         assert_eq!(second.received.amount, amount(3));

@@ -103,6 +103,11 @@ impl Receiver {
         self.tally.amount().since(self.omitted)
     }
 
+    /// Returns the delays since the last call.
+    pub(super) fn take_interval_delay(&mut self) -> Option<DelaySummary> {
+        self.delays.take_interval()
+    }
+
     /// Returns the delays so far.
     pub(super) fn delay(&self) -> Option<DelaySummary> {
         self.delays.summary()

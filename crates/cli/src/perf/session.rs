@@ -267,7 +267,7 @@ impl Session {
 
     /// Reports what was transferred until a signal arrived.
     async fn interrupt(
-        &self,
+        &mut self,
         progress: &mut Progress,
         reporter: &Reporter,
     ) -> Result<PartialResult, Failure> {
@@ -390,18 +390,23 @@ impl Session {
     }
 
     /// Reports an interval that ends now.
-    async fn report(&self, progress: &mut Progress, reporter: &Reporter) -> Result<(), Failure> {
+    async fn report(
+        &mut self,
+        progress: &mut Progress,
+        reporter: &Reporter,
+    ) -> Result<(), Failure> {
         // The association may have ended.
         let stats = self.sender.control().stats().await.ok();
         let paths = self.sender.control().paths().await.unwrap_or_default();
         let (sent, received) = (self.sent.amount(), self.incoming.tally.amount());
-        let interval = progress.step(sent, received, stats.as_ref(), &paths);
+        let delay = self.incoming.take_interval_delay();
+        let interval = progress.step(sent, received, delay, stats.as_ref(), &paths);
         reporter.interval(&interval, self.role)
     }
 
     /// Reports the last interval, which is shorter, so that the intervals add up to the whole.
     async fn report_rest(
-        &self,
+        &mut self,
         progress: &mut Progress,
         reporter: &Reporter,
     ) -> Result<(), Failure> {

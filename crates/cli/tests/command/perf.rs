@@ -229,6 +229,10 @@ fn intervals_add_up_to_the_result() {
             assert!(!sent.is_empty() && !received.is_empty());
             assert_eq!(sent.iter().sum::<u64>(), total, "{length} {direction}");
             assert_eq!(received.iter().sum::<u64>(), total, "{length} {direction}");
+            let lines = events(receiver, "interval");
+            let delays = lines.iter().map(|line| line["delay"]["messages"].as_u64());
+            let delays: u64 = delays.map(Option::unwrap_or_default).sum();
+            assert_eq!(delays, messages(&summary, direction).unwrap_or_default());
         }
         // The last interval is the shortest.
         let count = intervals(&client, "sent").len();
