@@ -106,11 +106,10 @@ impl Summary {
                 lines.push(format!("[{label}] delay to {name}: {}\n", delay.text()));
             }
         }
-        if self.is_part {
-            return lines.concat();
-        }
         lines.push(format!("[{label}] {}\n", self.clocks.text()));
-        lines.push(cpu_text(label, costs, self.cpu_seconds_per_gb));
+        if !self.is_part {
+            lines.push(cpu_text(label, costs, self.cpu_seconds_per_gb));
+        }
         lines.concat()
     }
 }
@@ -407,7 +406,11 @@ mod tests {
             },
         };
         let summary = Summary::new(&request(), &outcome, true);
-        assert!(summary.text("1").contains("[1] to client"));
+        // The CPU time is that of all associations, and has its place in the sum.
+        let text = summary.text("1");
+        assert!(text.contains("[1] to client"), "{text}");
+        assert!(text.contains("[1] clock of the server"), "{text}");
+        assert!(!text.contains("CPU"), "{text}");
         let sum = SummarySum::new(&[summary, summary]).unwrap();
         assert_eq!(sum.client.retransmissions, u64::MAX);
         assert!(sum.text().contains("[SUM] to server"));
