@@ -146,7 +146,7 @@ def versions(carrick):
     """Returns the names of the runs with the versions of their stacks."""
     usrsctp = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", "libusrsctp2"], capture_output=True, text=True).stdout
     kernel = max(os.listdir("/usr/lib/uml/modules"))
-    own = subprocess.run([carrick, "--version"], capture_output=True, text=True).stdout.split()[-1]
+    own = subprocess.run([carrick, "-V"], capture_output=True, text=True).stdout.split()[-1]
     return {
         "carrick": f"Carrick {own}", "carrick-buffer": f"Carrick {own}, SO_RCVBUF {FIXED_BUFFER}",
         "linux-ip": f"Linux {kernel}", "usrsctp-udp": f"usrsctp {usrsctp}",

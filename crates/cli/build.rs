@@ -1,4 +1,4 @@
-//! Passes the commit of the checkout to `carrick --version`; sources without one have none.
+//! Passes commit, its date, target and features to `carrick --version`; sources outside of a checkout have no commit.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,6 +25,26 @@ fn main() {
         matches!((top, root), (Ok(top), Ok(root)) if top == root)
     });
     let commit = git(&root, &["rev-parse", "--short=9", "HEAD"]).filter(|_| is_own);
+    let features = ["lab", "simco"].into_iter().filter(|feature| {
+        let variable = format!("CARGO_FEATURE_{}", feature.to_uppercase());
+        std::env::var_os(variable).is_some()
+    });
+    let features = features.collect::<Vec<_>>().join(", ");
+    let target = std::env::var("TARGET").unwrap_or_default();
+    println!("cargo::rustc-env=CARRICK_TARGET={target}");
+    println!(
+        "cargo::rustc-env=CARRICK_FEATURES={}",
+        if features.is_empty() {
+            "none"
+        } else {
+            &features
+        }
+    );
+    let date = git(&root, &["log", "-1", "--format=%cs"]).filter(|_| commit.is_some());
+    println!(
+        "cargo::rustc-env=CARRICK_COMMIT_DATE={}",
+        date.as_deref().unwrap_or("unknown")
+    );
     match commit {
         Some(commit) => {
             println!("cargo::rustc-env=CARRICK_VERSION={version} ({commit})");

@@ -64,9 +64,20 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+/// Version, and what else distinguishes two builds: for reports of defects.
+const LONG_VERSION: &str = concat!(
+    env!("CARRICK_VERSION"),
+    "\ncommit of: ",
+    env!("CARRICK_COMMIT_DATE"),
+    "\ntarget: ",
+    env!("CARRICK_TARGET"),
+    "\nfeatures: ",
+    env!("CARRICK_FEATURES"),
+);
+
 /// SCTP (RFC 9260) in user space, with the laboratory that reproduces published experiments.
 #[derive(Debug, Parser)]
-#[command(name = "carrick", version = env!("CARRICK_VERSION"), arg_required_else_help = true)]
+#[command(name = "carrick", version = env!("CARRICK_VERSION"), long_version = LONG_VERSION, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -200,7 +200,13 @@ fn an_interrupt_does_not_wait_for_blocked_output() {
 
 #[test]
 fn help_and_the_version_are_no_mistakes() {
-    for (argument, words) in [("--help", "Usage: carrick"), ("--version", "carrick ")] {
+    let features = "\nfeatures: lab, simco\n";
+    for (argument, words) in [
+        ("--help", "Usage: carrick"),
+        ("-V", "carrick "),
+        ("--version", std::env::consts::ARCH),
+        ("--version", features),
+    ] {
         let shown = run(&[argument]);
         succeeded(&shown);
         assert!(String::from_utf8(shown.out).unwrap().contains(words));
