@@ -294,13 +294,18 @@ other_lints() {
 
 # Each crate can be packaged: what it includes is in its folder, and its metadata is complete. The package of a
 # library compiles without the checkout.
-packages() {
+crates() {
   compile_plainly
   # Cargo takes a package of the same version for unchanged, where it was extracted and where it was built.
   rm -rf target/packages "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/carrick-*
   cargo package --workspace --locked --no-verify --allow-dirty &&
     cargo package --locked --allow-dirty --target-dir target/packages -p carrick-wire -p carrick-proto -p carrick-dtls \
       -p carrick-ipc -p carrick -p carrick-netsim -p carrick-hosts -p carrick-simco -p carrick-sigtran -p carrick-lab
+}
+
+# The Debian packages, installed in a new root.
+packages() {
+  built && interop/install.sh --packages && packaging/test.sh
 }
 
 # The preload library and libcarrick with musl.
@@ -350,7 +355,7 @@ computing() {
     need valgrind instructions instructions
     need rustup targets targets
     need musl-gcc musl musl
-    check packages packages
+    check crates crates
     check other-lints other_lints
     check all-docs all_docs
     need pip3 book book
@@ -387,6 +392,7 @@ other_waiting() {
       check redundancy-full redundancy_full
       check programs programs
       check containers containers
+      check packages packages
       need go sigtran-peers sigtran_peers
       need go interop-matrix interop_matrix
     fi

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that the tests need. Does nothing, quickly, when all are there. With --programs, also
-# those of programs/run.py, whose services are not started; with --containers those of containers.py.
+# those of programs/run.py, whose services are not started; with --containers those of containers.py, with --packages those
+# of packaging/test.sh.
 set -eu
 
 packages="user-mode-linux libusrsctp-dev tshark gcc g++ libc6-dev make iproute2 ethtool nftables sip-tester python3 util-linux iperf3 lksctp-tools libsctp-dev ncat musl-tools"
@@ -8,6 +9,8 @@ if [ "${1:-}" = --programs ]; then
     packages="$packages osmo-stp libosmo-sigtran-dev libosmocore-dev pkg-config freediameterd kamailio kamailio-sctp-modules netperfmeter openssl perl python3-dev python3-pip python3-setuptools"
 elif [ "${1:-}" = --containers ]; then
     packages="$packages podman runc conmon catatonit netavark aardvark-dns iptables podman-compose python3-yaml"
+elif [ "${1:-}" = --packages ]; then
+    packages="$packages mmdebstrap lintian dpkg-dev binutils pkg-config"
 fi
 
 missing=""
