@@ -1,13 +1,20 @@
-//! The functions of libc, or of a further library in their place.
+//! The functions of libc, or of a further library in their place. A static program, as the command linked for musl, has no
+//! dynamic linker that finds the latter: there, the functions are those that it is linked with.
 
-use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
+#[cfg(not(target_feature = "crt-static"))]
+use std::ffi::CStr;
+use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
+#[cfg(not(target_feature = "crt-static"))]
 use std::mem::transmute;
+#[cfg(not(target_feature = "crt-static"))]
 use std::ptr::null_mut;
+#[cfg(not(target_feature = "crt-static"))]
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 /// Returns the next function of a name, which is looked up once.
+#[cfg(not(target_feature = "crt-static"))]
 fn find(found: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let known = found.load(Ordering::Relaxed);
     if !known.is_null() {
@@ -27,6 +34,7 @@ macro_rules! next {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $result:ty;)*) => {$(
         /// # Safety
         /// As for the function of libc.
+        #[cfg(not(target_feature = "crt-static"))]
         pub(crate) unsafe fn $name($($arg: $kind),*) -> $result {
             static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
             const NAME: &str = concat!(stringify!($name), "\0");
@@ -38,6 +46,15 @@ macro_rules! next {
                     transmute(find(&FOUND, name));
                 function($($arg),*)
             }
+        }
+
+        #[cfg(target_feature = "crt-static")]
+        pub(crate) unsafe fn $name($($arg: $kind),*) -> $result {
+            unsafe extern "C" {
+                fn $name($($arg: $kind),*) -> $result;
+            }
+            // SAFETY: the caller has met the requirements of libc's function.
+            unsafe { $name($($arg),*) }
         }
     )*};
 }
@@ -74,39 +91,51 @@ next! {
     splice(from: c_int, from_offset: *mut i64, to: c_int, to_offset: *mut i64, len: size_t, flags: c_uint) -> ssize_t;
 }
 
+/// Declares `function`, which returns the next function of a name with variable arguments behind these.
+macro_rules! variadic {
+    ($name:ident($($kind:ty),*) -> $result:ty) => {
+        #[cfg(not(target_feature = "crt-static"))]
+        fn function() -> unsafe extern "C" fn($($kind),*, ...) -> $result {
+            static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+            const NAME: &str = concat!(stringify!($name), "\0");
+            let name = CStr::from_bytes_with_nul(NAME.as_bytes()).unwrap_or_default();
+            // SAFETY: libc's function of this name has this type.
+            unsafe { transmute(find(&FOUND, name)) }
+        }
+
+        #[cfg(target_feature = "crt-static")]
+        fn function() -> unsafe extern "C" fn($($kind),*, ...) -> $result {
+            unsafe extern "C" {
+                fn $name($(_: $kind),*, ...) -> $result;
+            }
+            $name
+        }
+    };
+}
+
 /// # Safety
 /// As for `fcntl`.
 pub(crate) unsafe fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
-    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    variadic!(fcntl(c_int, c_int) -> c_int);
     // SAFETY: as for the functions above; this one has a variable argument.
-    unsafe {
-        let function: unsafe extern "C" fn(c_int, c_int, ...) -> c_int =
-            transmute(find(&FOUND, c"fcntl"));
-        function(fd, command, argument)
-    }
+    unsafe { function()(fd, command, argument) }
 }
 
 /// # Safety
 /// As for `ioctl`.
 pub(crate) unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
-    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    variadic!(ioctl(c_int, c_ulong) -> c_int);
     // SAFETY: as for the functions above; this one has a variable argument.
-    unsafe {
-        let function: unsafe extern "C" fn(c_int, c_ulong, ...) -> c_int =
-            transmute(find(&FOUND, c"ioctl"));
-        function(fd, request, argument)
-    }
+    unsafe { function()(fd, request, argument) }
 }
 
 /// # Safety
 /// As for `syscall`.
 pub(crate) unsafe fn syscall(number: c_long, arguments: [c_long; 6]) -> c_long {
-    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    variadic!(syscall(c_long) -> c_long);
     // SAFETY: as for the functions above; this one has variable arguments.
     unsafe {
-        let function: unsafe extern "C" fn(c_long, ...) -> c_long =
-            transmute(find(&FOUND, c"syscall"));
-        function(
+        function()(
             number,
             arguments[0],
             arguments[1],
