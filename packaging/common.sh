@@ -20,3 +20,31 @@ fail() {
     echo "$(basename "$0"): $*" >&2
     exit 1
 }
+
+# Target of the static command, which needs no library of the host.
+musl=$(uname -m)-unknown-linux-musl
+
+# build_static OPTION...: builds the static command with musl-gcc (Debian's musl-tools); prints its path.
+build_static() {
+    rustup --quiet target add "$musl" >&2
+    # The linker is that of the host: musl-gcc cannot link position-independent programs statically.
+    env "CC_$(echo "$musl" | tr - _)=musl-gcc" \
+        cargo build --locked --target "$musl" -p carrick-cli --features carrick-cli/simco "$@" >&2
+    case " $* " in
+    *" --release "*) echo "target/$musl/release/carrick" ;;
+    *) echo "target/$musl/debug/carrick" ;;
+    esac
+}
+
+# is_static FILE: whether a program needs no dynamic linker.
+is_static() {
+    headers=$(readelf --wide --program-headers "$1") && case $headers in *INTERP*) return 1 ;; esac
+}
+
+# archive DIRECTORY MEMBER OPTION...: prints a tar archive of DIRECTORY/MEMBER that depends on contents and modes only.
+archive() {
+    directory=$1
+    member=$2
+    shift 2
+    tar -C "$directory" --format=ustar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner "$@" -cf - "$member"
+}
