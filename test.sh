@@ -303,9 +303,10 @@ crates() {
       -p carrick-ipc -p carrick -p carrick-netsim -p carrick-hosts -p carrick-simco -p carrick-sigtran -p carrick-lab
 }
 
-# The Debian packages, installed in a new root.
+# The Debian packages, installed in a new root; the archive and the image of the static command.
 packages() {
-  built && interop/install.sh --packages && packaging/test.sh
+  compile_plainly
+  built && interop/install.sh --packages && packaging/test.sh && packaging/static_test.sh
 }
 
 # The preload library and libcarrick with musl.

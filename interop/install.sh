@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that the tests need. Does nothing, quickly, when all are there. With --programs, also
 # those of programs/run.py, whose services are not started; with --containers those of containers.py, with --packages those
-# of packaging/test.sh.
+# of packaging.
 set -eu
 
 packages="user-mode-linux libusrsctp-dev tshark gcc g++ libc6-dev make iproute2 ethtool nftables sip-tester python3 util-linux iperf3 lksctp-tools libsctp-dev ncat musl-tools"
@@ -10,7 +10,7 @@ if [ "${1:-}" = --programs ]; then
 elif [ "${1:-}" = --containers ]; then
     packages="$packages podman runc conmon catatonit netavark aardvark-dns iptables podman-compose python3-yaml"
 elif [ "${1:-}" = --packages ]; then
-    packages="$packages mmdebstrap lintian dpkg-dev binutils pkg-config"
+    packages="$packages mmdebstrap lintian dpkg-dev binutils pkg-config podman runc conmon catatonit netavark aardvark-dns iptables python3-yaml"
 fi
 
 missing=""
