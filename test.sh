@@ -303,10 +303,11 @@ crates() {
       -p carrick-ipc -p carrick -p carrick-netsim -p carrick-hosts -p carrick-simco -p carrick-sigtran -p carrick-lab
 }
 
-# The Debian packages, installed in a new root; the archive and the image of the static command.
+# The Debian packages, installed in a new root; the archive and the image of the static command; the resources for Kubernetes.
 packages() {
   compile_plainly
-  built && interop/install.sh --packages && packaging/test.sh && packaging/static_test.sh
+  built && interop/install.sh --packages && packaging/test.sh && packaging/static_test.sh &&
+    packaging/kubernetes/check.py
 }
 
 # The preload library and libcarrick with musl.

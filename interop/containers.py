@@ -89,30 +89,38 @@ def image(podman, carrick):
 
 
 def pod(podman):
-    """Runs pod.yaml with iperf3 as the program, and a client in the program's container."""
+    """Runs pod.yaml."""
     with open(f"{EXAMPLES}/pod.yaml", encoding="utf-8") as file:
         described = next(yaml.safe_load_all(file))
+    described["spec"]["volumes"].append({"name": "tmp", "emptyDir": {}})
+    described["spec"]["containers"][-1]["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"})
+    play(podman, described, {})
+
+
+def play(podman, described, images):
+    """Runs a pod with iperf3 as the program, and a client in the program's container. Each image has its replacement in
+    `images`; others are the image with iperf3."""
     spec = described["spec"]
     sidecars = [container for container in spec["initContainers"] if container.pop("restartPolicy", None) == "Always"]
-    assert sidecars, "pod.yaml has no sidecar"
+    assert sidecars, "the pod has no sidecar"
     spec["initContainers"] = [container for container in spec["initContainers"] if container not in sidecars]
     program = spec["containers"][-1]
-    program["command"][-1:] = ["iperf3", "-s"]
-    spec["volumes"].append({"name": "tmp", "emptyDir": {}})
-    program["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"})
+    command = program["command"]
+    arguments = program.setdefault("args", [command.pop()])
+    arguments[:] = ["iperf3", "-s"]
     spec["containers"] = sidecars + spec["containers"]
     # Podman restarts init containers, too, unless this is set, and removes them while they end unless they are kept.
     spec["restartPolicy"] = "OnFailure"
-    described["metadata"]["annotations"] = {"io.podman.annotations.init.container.type": "always"}
+    described["metadata"].setdefault("annotations", {})["io.podman.annotations.init.container.type"] = "always"
     for container in spec["initContainers"] + spec["containers"]:
-        container |= {"image": IMAGE, "imagePullPolicy": "Never"}
+        container |= {"image": images.get(container["image"], IMAGE), "imagePullPolicy": "Never"}
     with open(f"{podman.place}/pod.yaml", "w", encoding="utf-8") as file:
         yaml.safe_dump(described, file)
     podman("play", "kube", f"{podman.place}/pod.yaml")
-    podman.repeat_until("serving /run/carrick/socket", "logs", "sctp-daemon")
-    command = ["/carrick/carrick", "run", "--daemon", "/run/carrick/socket", "--", "iperf3", "--sctp", "-c", "127.0.0.1", "-t", "1"]
+    name = described["metadata"]["name"]
+    podman.repeat_until("serving /run/carrick/socket", "logs", f"{name}-daemon")
     # The program starts again until the daemon, which started beside it, serves.
-    podman.repeat_until(DONE, "exec", "sctp-program", *command)
+    podman.repeat_until(DONE, "exec", f"{name}-program", *command, "iperf3", "--sctp", "-c", "127.0.0.1", "-t", "1")
     podman.remove()
 
 

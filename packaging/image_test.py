@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the image of image.sh with Debian's podman and runc: the daemon, without capabilities and as a user without
-privileges, and beside it the containers of a server and a client with the files that the image copies.
+"""Runs the image of image.sh with Debian's podman and runc: the pod of packaging/kubernetes/sidecar, with iperf3 as its
+program, whose command and preload library the image copies. No container has capabilities or a user with privileges.
 
     packaging/image_test.py --image FILE [--built target/debug] [-v]
 
@@ -14,13 +14,13 @@ import subprocess
 import sys
 import tempfile
 
+import yaml
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, f"{ROOT}/interop")
 import containers  # noqa: E402
 
 RIGHTS = ("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only")
-CONTROL = ("--volume", "control:/run/carrick")
-COMMAND = ("--volume", "command:/carrick")
 
 
 def check(podman, archive):
@@ -38,17 +38,19 @@ def check(podman, archive):
     return name
 
 
-def serve(podman, image):
-    """Runs the daemon, and iperf3 with a command and a library from the image."""
-    podman("pod", "create", "--name", "sctp")
-    podman("run", "--rm", *RIGHTS, *COMMAND, "--network", "none", "--entrypoint", "/opt/carrick/copy", image, "/carrick")
-    podman("run", "--detach", "--pod", "sctp", "--name", "daemon", *RIGHTS, *CONTROL, image)
-    podman.repeat_until("serving /run/carrick/socket", "logs", "daemon")
-    run = ("/carrick", "run", "--daemon", "/run/carrick/socket", "--", "iperf3")
-    program = ("run", "--pod", "sctp", *RIGHTS, "--read-only-tmpfs=false", "--tmpfs", "/tmp", *CONTROL, *COMMAND, "--entrypoint", f"{run[0]}/carrick")
-    podman(*program, "--detach", "--name", "server", containers.IMAGE, *run[1:], "-s", "-1")
-    # The client may start before the server listens.
-    podman.repeat_until(containers.DONE, *program, "--rm", containers.IMAGE, *run[1:], "--sctp", "-c", "127.0.0.1", "-t", "1")
+def sidecar(podman, image):
+    """Runs the pod of the sidecar, without what Debian's podman 4.3 does not have."""
+    rendered = subprocess.run([f"{ROOT}/packaging/kubernetes/render.sh", "sidecar"], check=True, stdout=subprocess.PIPE).stdout
+    deployment = next(document for document in yaml.safe_load_all(rendered) if document["kind"] == "Deployment")
+    template = deployment["spec"]["template"]
+    for container in template["spec"]["initContainers"] + template["spec"]["containers"]:
+        container.pop("startupProbe", None)
+        container.pop("resources", None)
+    # A volume in memory belongs to root there.
+    for volume in template["spec"]["volumes"]:
+        volume["emptyDir"] = {}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "sctp"} | template["metadata"], "spec": template["spec"]}
+    containers.play(podman, pod, {"carrick": image})
 
 
 def main():
@@ -62,11 +64,11 @@ def main():
         try:
             image = check(podman, os.path.abspath(options.image))
             containers.image(podman, os.path.abspath(f"{options.built}/carrick"))
-            serve(podman, image)
+            sidecar(podman, image)
         finally:
             podman.remove()
             podman("system", "reset", "--force", check=False)
-    print(f"image: {image} serves two containers without capabilities")
+    print(f"image: {image} serves programs as a sidecar without capabilities")
     return 0
 
 
