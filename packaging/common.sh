@@ -24,16 +24,14 @@ fail() {
 # Target of the static command, which needs no library of the host.
 musl=$(uname -m)-unknown-linux-musl
 
-# build_static OPTION...: builds the static command with musl-gcc (Debian's musl-tools); prints its path.
+# build_static PROFILE FEATURES: builds the static command; prints its path. C code is compiled by musl-gcc (Debian's
+# musl-tools).
 build_static() {
     rustup --quiet target add "$musl" >&2
     # The linker is that of the host: musl-gcc cannot link position-independent programs statically.
     env "CC_$(echo "$musl" | tr - _)=musl-gcc" \
-        cargo build --locked --target "$musl" -p carrick-cli --features carrick-cli/simco "$@" >&2
-    case " $* " in
-    *" --release "*) echo "target/$musl/release/carrick" ;;
-    *) echo "target/$musl/debug/carrick" ;;
-    esac
+        cargo build --locked --target "$musl" --profile "$1" -p carrick-cli --features "$2" >&2
+    echo "target/$musl/$(echo "$1" | sed 's/^dev$/debug/')/carrick"
 }
 
 # is_static FILE: whether a program needs no dynamic linker.

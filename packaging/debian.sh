@@ -3,9 +3,9 @@
 #
 #   packaging/debian.sh [--built DIRECTORY] [--quick] OUT
 #
-# DIRECTORY has the built files, as target/release, which is built otherwise; with --quick, the packages are compressed less.
-# The command has the feature simco: carrick-simco is the service alone, since a second command of 20 MB would differ by
-# the subcommand only. Needs dpkg-dev, with --built no Rust compiler but cargo for the list of licences.
+# DIRECTORY has the built files, as target/dist, which is built otherwise; with --quick, the packages are compressed less.
+# The command has all features, as that of ./install: carrick-simco is the service alone, since a second command of 25 MB
+# would differ by the subcommand only. Needs dpkg-dev, with --built no Rust compiler but cargo for the list of licences.
 set -eu
 umask 022
 built=
@@ -30,9 +30,8 @@ out=$(realpath "$1")
 cd "$(dirname "$0")/.."
 . packaging/common.sh
 if [ -z "$built" ]; then
-    cargo build --release --locked -p carrick-cli -p carrick-preload -p carrick-c --features carrick-cli/simco
-    crates/sockets/c/link.sh target/release
-    built=$PWD/target/release
+    cargo build --profile dist --locked -p carrick-cli -p carrick-preload -p carrick-c --features carrick-cli/full
+    built=$PWD/target/dist
 fi
 files=$packaging/debian
 suffix=
@@ -50,7 +49,11 @@ carrick ($version$suffix-1) unstable; urgency=medium
 
  -- $(sed -n 's/^Maintainer: //p' "$files/control")  $(commit_time '+%a, %d %b %Y %H:%M:%S +0000')
 END
-DESTDIR=$work/all packaging/layout.sh --prefix /usr --built "$built"
+mkdir "$work/all"
+DESTDIR=$work/all ./install --prefix /usr --built "$built" >/dev/null
+# The list of what ./install removes is that of dpkg here; licences and configurations have their places.
+rm -r "$work/all/usr/share/carrick" "$work/all/usr/share/doc"
+install -m 644 "$built/libcarrick_c.a" "$work/all/usr/lib/libcarrick.a"
 packaging/licences.py >"$work/third-party"
 
 # take PACKAGE PATH...: moves these files of the installation to a package.
@@ -68,7 +71,7 @@ arch=$(dpkg --print-architecture)
 multiarch=usr/lib/$(dpkg-architecture -a "$arch" -q DEB_HOST_MULTIARCH)
 mkdir -p "$work/all/$multiarch"
 (cd "$work/all/usr/lib" && mv libcarrick.* pkgconfig "$work/all/$multiarch/")
-sed -i "s|^libdir=.*|libdir=/$multiarch|" "$work/all/$multiarch/pkgconfig/carrick.pc"
+sed -i "s|^Libs: .*|Libs: -L/$multiarch -lcarrick\nLibs.private: -lgcc_eh -lpthread -ldl -lm|" "$work/all/$multiarch/pkgconfig/carrick.pc"
 
 cd "$work/all"
 take libcarrick0 "$multiarch"/libcarrick.so.0*

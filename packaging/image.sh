@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes an OCI image of Carrick alone: the static command, the preload library for programs with glibc, and a program that
-# copies both to a volume. Two runs give the same bytes.
+# Makes an OCI image of Carrick alone: the static command without the laboratory and SIMCO, the preload library for programs
+# with glibc, and a program that copies both to a volume. Two runs give the same bytes.
 #
 #   packaging/image.sh [--static FILE] [--built DIRECTORY] OUT
 #
-# FILE is the command, linked for musl, DIRECTORY has libcarrick_preload.so; both are built in the profile release otherwise.
+# FILE is the command, linked for musl, DIRECTORY has libcarrick_preload.so; both are built in the profile dist otherwise.
 # OUT/carrick-VERSION-oci.tar is what `podman load`, `skopeo copy oci-archive:` and `ctr image import` read.
 set -eu
 umask 022
@@ -26,10 +26,10 @@ mkdir -p "$1"
 out=$(realpath "$1")
 cd "$(dirname "$0")/.."
 . packaging/common.sh
-[ -n "$static" ] || static=$(build_static --release)
+[ -n "$static" ] || static=$(build_static dist "")
 if [ -z "$built" ]; then
-    cargo build --release --locked -p carrick-preload
-    built=target/release
+    cargo build --profile dist --locked -p carrick-preload
+    built=target/dist
 fi
 is_static "$static" || fail "$static is not a static program"
 case $(uname -m) in

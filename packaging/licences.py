@@ -49,7 +49,7 @@ def main():
     top = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     top.add_argument("--target", default="x86_64-unknown-linux-gnu")
     options = top.parse_args()
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--features", "carrick-cli/simco",
+    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--features", "carrick-cli/full",
                "--filter-platform", options.target]
     metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
     crates, holders = linked(metadata), {}

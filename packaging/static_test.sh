@@ -19,7 +19,7 @@ while [ $# -gt 0 ]; do
 done
 cd "$(dirname "$0")/.."
 . packaging/common.sh
-[ -n "$static" ] || static=$(build_static --profile dev)
+[ -n "$static" ] || static=$(build_static dev carrick-cli/full)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -2,7 +2,7 @@
 # Makes an archive of the static command with its manual pages, completions, units and examples, and its checksum in
 # SHA256SUMS. Two runs give the same bytes.
 #
-#   packaging/tarball.sh [--static FILE] OUT    FILE is the command, linked for musl; built in the profile release otherwise
+#   packaging/tarball.sh [--static FILE] OUT    FILE is the command, linked for musl; built in the profile dist otherwise
 set -eu
 umask 022
 static=
@@ -14,7 +14,7 @@ mkdir -p "$1"
 out=$(realpath "$1")
 cd "$(dirname "$0")/.."
 . packaging/common.sh
-[ -n "$static" ] || static=$(build_static --release)
+[ -n "$static" ] || static=$(build_static dist "carrick-cli/full")
 is_static "$static" || fail "$static is not a static program"
 name=carrick-$version-$musl
 [ -n "$release" ] || name=carrick-$version-$(commit_time +%Y%m%d).$commit-$musl
