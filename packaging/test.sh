@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the Debian packages twice and checks them: lintian, the same bytes, and in a new Debian root their installation,
-# use and removal.
+# use and removal, with and without a service manager.
 #
 #   packaging/test.sh [--built target/debug]    needs root, and the programs of interop/install.sh --packages
 #
@@ -35,3 +35,12 @@ lintian --allow-root --fail-on error,warning --tag-display-limit 0 "$work"/packa
 # shellcheck disable=SC2016 # a fence of Markdown
 sed -n '/^```c$/,/^```$/p' docs/sockets.md | sed '/^```/d' >"$work/hello.c"
 unshare --mount --net --pid --fork --kill-child packaging/root.sh "$lower" "$work" "$version"
+
+# The services. What is left of the first part is not needed.
+rm -rf "$work/upper" "$work/overlay" "$work/root"
+timeout -k 5 300 unshare --mount --net --pid --fork --kill-child --uts --ipc --cgroup packaging/boot.sh "$lower" "$work" >"$work/boot.log" 2>&1 || true
+tail -n 1 "$work/upper/opt/output" | grep -q '^services: passed$' || {
+    tail -n 20 "$work/boot.log" "$work/upper/opt/output" >&2
+    fail "the services do not run under systemd"
+}
+echo "packages: the services run under systemd, through an upgrade"
