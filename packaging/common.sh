@@ -1,7 +1,7 @@
 # Shell functions that the scripts of this folder share. Sourced from the top of the checkout.
 # shellcheck shell=sh disable=SC2034 # variables of the scripts
 
-# Time of the last commit: two builds of a commit are the same, byte by byte.
+# Time of the last commit, which all files get, so that two runs give the same bytes.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 commit=$(git rev-parse --short=9 HEAD)
