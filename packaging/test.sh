@@ -13,7 +13,6 @@ cd "$(dirname "$0")/.."
 lower=$PWD/target/debian-root
 work=$(mktemp -d "$PWD/target/packages-XXXXXX")
 trap 'rm -rf "$work"' EXIT
-[ -e "$built/lib/libcarrick.so.0" ] || crates/sockets/c/link.sh "$built"
 
 # Debian's release is that of the host, whose libraries the programs are linked with.
 codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
