@@ -85,6 +85,7 @@ for package in carrick carrick-simco; do
     mkdir -p "$work/$package/lib/systemd"
     mv "$work/$package/usr/lib/systemd/system" "$work/$package/lib/systemd/"
     rmdir "$work/$package/usr/lib/systemd"
+    rmdir --ignore-fail-on-non-empty "$work/$package/usr/lib"
 done
 find "$work/carrick" "$work/libcarrick-dev" -path '*/man/*' -name '*.[1-9]' -exec gzip -9n {} +
 strip --strip-unneeded --remove-section=.comment "$work/carrick/usr/bin/carrick" "$work"/carrick/usr/lib/carrick/*.so* "$work/libcarrick0/$multiarch"/*.so.0
