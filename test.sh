@@ -226,10 +226,10 @@ sockets_probe() {
 }
 
 # Programs of Debian and PyPI on Carrick's sockets, and the same programs with Linux on one side; servers at the end of
-# their daemon.
+# their daemon; the commands of pages of the guide.
 programs() {
   built && interop/install.sh --programs && make -C interop >/dev/null && interop/programs/openssl.sh target/interop/dtls &&
-    python3 interop/programs/run.py && python3 interop/programs/kernel.py && python3 interop/programs/ends.py
+    python3 interop/programs/run.py && python3 interop/programs/kernel.py && python3 interop/programs/ends.py && python3 -B interop/guide.py
 }
 
 # The example pod and compose files with the container runtimes of Debian.

@@ -6,7 +6,7 @@ set -eu
 
 packages="user-mode-linux libusrsctp-dev tshark gcc g++ libc6-dev make iproute2 ethtool nftables sip-tester python3 util-linux iperf3 lksctp-tools libsctp-dev ncat musl-tools"
 if [ "${1:-}" = --programs ]; then
-    packages="$packages osmo-stp libosmo-sigtran-dev libosmocore-dev pkg-config freediameterd kamailio kamailio-sctp-modules netperfmeter openssl perl python3-dev python3-pip python3-setuptools"
+    packages="$packages osmo-stp libosmo-sigtran-dev libosmocore-dev pkg-config freediameterd kamailio kamailio-sctp-modules netperfmeter openssl perl sipsak python3-dev python3-pip python3-setuptools"
 elif [ "${1:-}" = --containers ]; then
     packages="$packages podman runc conmon catatonit netavark aardvark-dns iptables podman-compose python3-yaml"
 elif [ "${1:-}" = --packages ]; then

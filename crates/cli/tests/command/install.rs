@@ -152,6 +152,20 @@ fn a_second_installation_replaces_the_first() {
 }
 
 #[test]
+fn a_missing_destdir_is_named() {
+    let mut command = Command::new(repository("install"));
+    command
+        .args(["--uninstall", "--prefix", "/usr"])
+        .env("DESTDIR", "/nowhere");
+    let done = command.output().unwrap();
+    let errors = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(
+        (done.status.code(), &errors[..]),
+        (Some(1), "install: DESTDIR /nowhere is no directory\n")
+    );
+}
+
+#[test]
 fn wrong_arguments_of_install_are_named() {
     let cases = [
         (

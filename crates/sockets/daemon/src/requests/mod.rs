@@ -196,7 +196,7 @@ fn answer(
     answered.into()
 }
 
-/// Starts a reader of events, which tell of the associations of all users.
+/// Starts a reader of events. They concern the associations of all users.
 fn follow(parts: &mut Parts, uid: u32) -> Result<OwnedFd, Errno> {
     may_share(uid).then_some(()).ok_or(Errno::EPERM)?;
     let theirs = parts.followers.start()?;
