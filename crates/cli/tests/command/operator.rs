@@ -183,6 +183,7 @@ fn a_failing_path_is_shown_from_its_first_timeout() {
     for sample in [
         "carrick_sctp_paths{state=\"potentially-failed\"} 1\n",
         "carrick_sctp_path_events_total{event=\"potentially-failed\"} 1\n",
+        ",peer=\"10.78.0.2:5000\",state=\"established\"} 1\n",
         "source=\"10.78.0.1\",selected_source=\"10.78.0.1\",state=\"potentially-failed\",primary=\"true\",current=\"false\"} 1\n",
     ] {
         assert!(text.contains(sample), "{sample} in\n{text}");

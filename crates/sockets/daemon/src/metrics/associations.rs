@@ -1,5 +1,6 @@
 //! Metrics of single associations and of their paths, for as many as the configuration sets.
 
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 
 use carrick_proto::{AssociationStats, PathStats};
@@ -23,6 +24,8 @@ struct Families {
     outstanding: Gauges,
     send_buffer: Gauges,
     receive_buffer: Gauges,
+    data_sent: Counters,
+    data_received: Counters,
     retransmissions: Counters,
     path_info: Gauges,
     path_errors: Gauges,
@@ -47,6 +50,7 @@ pub(crate) fn register(registry: &mut Registry, associations: &[OverviewRow]) {
             let number = row.key.association.to_string();
             let port = row.local.first().map_or(0, |local| local.port());
             let state = super::state_label(stats.state);
+            let peer = primary_address(*peer, stats, paths);
             let labels = vec![
                 ("association", number.clone()),
                 ("local_port", port.to_string()),
@@ -63,6 +67,21 @@ pub(crate) fn register(registry: &mut Registry, associations: &[OverviewRow]) {
     families.register(registry);
 }
 
+/// Returns the primary address of the peer with its port. That of the row is the one in use, which changes at a failover:
+/// a label that changes begins another series.
+fn primary_address(
+    in_use: SocketAddr,
+    stats: &AssociationStats,
+    paths: &[PathStats],
+) -> SocketAddr {
+    let primary = paths.iter().find(|path| Some(path.id) == stats.primary);
+    let mut address = in_use;
+    if let Some(path) = primary {
+        address.set_ip(path.remote);
+    }
+    address
+}
+
 impl Families {
     fn add_association(&self, number: &str, stats: &AssociationStats) {
         let labels = vec![("association", number.to_owned())];
@@ -74,8 +93,13 @@ impl Families {
             gauges.get_or_create(&labels).set(bytes as i64);
         }
         let counters = &stats.counters;
-        let retransmissions = self.retransmissions.get_or_create(&labels);
-        retransmissions.inc_by(counters.retransmissions);
+        for (family, count) in [
+            (&self.data_sent, counters.data_bytes_sent),
+            (&self.data_received, counters.data_bytes_received),
+            (&self.retransmissions, counters.retransmissions),
+        ] {
+            family.get_or_create(&labels).inc_by(count);
+        }
     }
 
     fn add_path(&self, number: &str, stats: &AssociationStats, path: &PathStats) {
@@ -127,6 +151,9 @@ impl Families {
             registry.register(name, help, seconds);
         }
         for (name, help, counters) in table! {
+            "association_user_data_sent_bytes", "User data sent in DATA chunks, without retransmissions", self.data_sent;
+            "association_user_data_received_bytes", "User data received in DATA chunks, without duplicates",
+                self.data_received;
             "association_retransmissions", "DATA chunks retransmitted", self.retransmissions;
             "path_packets_sent", "Packets sent on the path", self.path_sent;
             "path_packets_received", "Packets received on the path", self.path_received;

@@ -161,7 +161,7 @@ fn endpoint_counters(endpoints: &EndpointStats) -> [CounterValue; 10] {
 fn chunk_counters(
     associations: &AssociationCounters,
     endpoints: &EndpointStats,
-) -> [CounterValue; 13] {
+) -> [CounterValue; 15] {
     let ordered = |all: u64, unordered: u64| all.saturating_sub(unordered);
     table! {
         "out_order_chunks", "Ordered DATA chunks sent, without retransmissions (sctpOutOrderChunks)",
@@ -172,6 +172,9 @@ fn chunk_counters(
             ordered(associations.data_chunks_received, associations.unordered_chunks_received);
         "in_unorder_chunks", "Unordered DATA chunks received, without duplicates (sctpInUnorderChunks)",
             associations.unordered_chunks_received;
+        "user_data_sent_bytes", "User data sent in DATA chunks, without retransmissions", associations.data_bytes_sent;
+        "user_data_received_bytes", "User data received in DATA chunks, without duplicates",
+            associations.data_bytes_received;
         "out_ctrl_chunks", "Control chunks sent (sctpOutCtrlChunks)", associations.control_chunks_sent;
         "in_ctrl_chunks", "Control chunks received (sctpInCtrlChunks)", associations.control_chunks_received;
         "frag_usr_msgs", "Messages sent in several DATA chunks (sctpFragUsrMsgs)", endpoints.messages_fragmented;

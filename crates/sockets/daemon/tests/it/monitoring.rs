@@ -266,8 +266,21 @@ async fn metrics_of_single_associations_are_bounded() {
     let (done, is_done) = oneshot::channel::<()>();
     let clients = std::thread::spawn(move || {
         let client = client(&path);
-        let pair = connected(&client, 5000);
-        let text = scrape(address);
+        let (listener, socket) = connected(&client, 5000);
+        send_frame(&socket, 0);
+        let mut text = scrape(address);
+        // Both ends are associations of this daemon, and the message has 7 bytes.
+        for counter in ["user_data_sent_bytes", "user_data_received_bytes"] {
+            let sample = format!("carrick_sctp_{counter}_total 7\n");
+            for _ in 0..1000 {
+                if text.contains(&sample) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+                text = scrape(address);
+            }
+            assert!(text.contains(&sample), "{sample} in\n{text}");
+        }
         let samples = |name: &str| -> Vec<&str> {
             let begin = format!("carrick_sctp_{name}{{");
             text.lines().filter(|l| l.starts_with(&begin)).collect()
@@ -286,12 +299,20 @@ async fn metrics_of_single_associations_are_bounded() {
             assert!(info.contains(label), "{info}");
         }
         assert_eq!(samples("association_info").len(), 1);
+        let of_one = |direction: &str| {
+            let name = format!("association_user_data_{direction}_bytes_total");
+            let [sample] = samples(&name)[..] else {
+                panic!("{text}");
+            };
+            sample.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()
+        };
+        assert_eq!(of_one("sent") + of_one("received"), 7);
         assert!(samples("path_error_count")[0].ends_with(" 0"), "{text}");
         assert!(
             text.contains("carrick_sctp_unlisted_associations 1\n"),
             "{text}"
         );
-        drop(pair);
+        drop((listener, socket));
         done.send(()).unwrap();
     });
     daemon.run(async { drop(is_done.await) }).await;
