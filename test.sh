@@ -237,6 +237,11 @@ containers() {
   built && interop/install.sh --containers && python3 interop/containers.py --carrick target/debug/carrick
 }
 
+# The rules and the dashboard of docs/examples/monitoring with Debian's Prometheus.
+monitoring() {
+  built && python3 interop/monitoring.py --carrick target/debug/carrick
+}
+
 # M3UA, M2PA and SUA of other projects: programs of Debian and Go, and crates.
 sigtran_peers() {
   built && interop/install.sh --programs && make -C interop >/dev/null && interop/programs/sigtran.sh &&
@@ -368,7 +373,7 @@ computing() {
 waiting() {
   if [ -z "$installed" ]; then
     local name
-    for name in raw-ip namespaces live commands filter middlebox dissection sockets-probe interop redundancy; do skip "$name" "$no_peers"; done
+    for name in raw-ip namespaces live commands filter middlebox dissection sockets-probe interop redundancy monitoring; do skip "$name" "$no_peers"; done
     return
   fi
   check raw-ip raw_ip
@@ -387,6 +392,13 @@ other_waiting() {
     check sockets-probe sockets_probe
     check interop interop
     check redundancy redundancy
+    if ! want monitoring; then
+      :
+    elif interop/install.sh --monitoring >"$logs/install-monitoring.log" 2>&1; then
+      check monitoring monitoring
+    else
+      skip monitoring "Prometheus could not be installed, see $logs/install-monitoring.log"
+    fi
     if [ -n "$long" ]; then
       check linux-sockets linux_sockets
       check scripts foreign_scripts

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that the tests need. Does nothing, quickly, when all are there. With --programs, also
 # those of programs/run.py, whose services are not started; with --containers those of containers.py, with --packages those
-# of packaging.
+# of packaging, with --monitoring those of monitoring.py, whose service is not started either.
 set -eu
 
 packages="user-mode-linux libusrsctp-dev tshark gcc g++ libc6-dev make iproute2 ethtool nftables sip-tester python3 util-linux iperf3 lksctp-tools libsctp-dev ncat musl-tools"
@@ -11,6 +11,8 @@ elif [ "${1:-}" = --containers ]; then
     packages="$packages podman runc conmon catatonit netavark aardvark-dns iptables podman-compose python3-yaml"
 elif [ "${1:-}" = --packages ]; then
     packages="$packages mmdebstrap lintian dpkg-dev binutils pkg-config podman runc conmon catatonit netavark aardvark-dns iptables python3-yaml"
+elif [ "${1:-}" = --monitoring ]; then
+    packages="$packages prometheus python3-yaml"
 fi
 
 missing=""
