@@ -126,6 +126,7 @@ for package in $packages; do
     fi
     if [ -d "$package/etc" ]; then (cd "$package" && find etc -type f | sort | sed 's|^|/|' >DEBIAN/conffiles); fi
 done
+install -D -m 644 -t carrick/usr/share/doc/carrick/examples/monitoring "$packaging"/../docs/examples/monitoring/*
 # The control socket opens no port: the daemon starts with the first program that uses SCTP. The other services need a
 # configuration first.
 scripts carrick carrick-daemon.socket "carrick-daemon.service carrick-stp.service"

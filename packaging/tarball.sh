@@ -33,6 +33,7 @@ completions bash bash-completion/completions/carrick
 completions zsh zsh/site-functions/_carrick
 completions fish fish/vendor_completions.d/carrick.fish
 install -D -m 644 -t "$share/doc/carrick/examples" docs/examples/carrick-*.toml docs/examples/carrick-*.service docs/examples/carrick-*.socket packaging/debian/simco.toml
+install -D -m 644 -t "$share/doc/carrick/examples/monitoring" docs/examples/monitoring/*
 install -m 644 -t "$share/doc/carrick" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT
 packaging/licences.py --target "$musl" >"$share/doc/carrick/THIRD-PARTY"
 archive "$work" "$name" --mode=u=rwX,go=rX | gzip -9n >"$out/$name.tar.gz"
