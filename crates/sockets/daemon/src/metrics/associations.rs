@@ -1,6 +1,5 @@
 //! Metrics of single associations and of their paths, for as many as the configuration sets.
 
-use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 
 use carrick_proto::{AssociationStats, PathStats};
@@ -50,7 +49,6 @@ pub(crate) fn register(registry: &mut Registry, associations: &[OverviewRow]) {
             let number = row.key.association.to_string();
             let port = row.local.first().map_or(0, |local| local.port());
             let state = super::state_label(stats.state);
-            let peer = primary_address(*peer, stats, paths);
             let labels = vec![
                 ("association", number.clone()),
                 ("local_port", port.to_string()),
@@ -65,21 +63,6 @@ pub(crate) fn register(registry: &mut Registry, associations: &[OverviewRow]) {
         }
     }
     families.register(registry);
-}
-
-/// Returns the primary address of the peer with its port. That of the row is the one in use, which changes at a failover:
-/// a label that changes begins another series.
-fn primary_address(
-    in_use: SocketAddr,
-    stats: &AssociationStats,
-    paths: &[PathStats],
-) -> SocketAddr {
-    let primary = paths.iter().find(|path| Some(path.id) == stats.primary);
-    let mut address = in_use;
-    if let Some(path) = primary {
-        address.set_ip(path.remote);
-    }
-    address
 }
 
 impl Families {

@@ -54,6 +54,12 @@ impl<'a> AssociationRef<'a> {
         let core = self.in_core()?;
         core.path_stats(core.stats().current?)
     }
+
+    /// Returns the primary path, which new data may have left.
+    pub(crate) fn primary_path(&self) -> Option<PathStats> {
+        let core = self.in_core()?;
+        core.path_stats(core.stats().primary?)
+    }
 }
 
 /// Association with its state in the core, to change it: [`association_mut`], [`with_association`].

@@ -145,7 +145,7 @@ fn on_established(host: &mut Sockets, id: AssocId, streams: (u16, u16)) {
 
 /// Updates the address that messages are reported to come from: the primary one.
 pub(crate) fn refresh_peer(host: &mut Sockets, id: AssocId) {
-    let path = host.lookup().get(id).and_then(|a| a.current_path());
+    let path = host.lookup().get(id).and_then(|a| a.primary_path());
     if let (Some(path), Some(association)) = (path, host.associations.get_mut(id)) {
         association.peer.set_ip(path.remote);
     }

@@ -99,7 +99,9 @@ fn see_a_failed_path(exposed: u32) {
     assert!(path.status.potentially_failed && path.status.active);
     assert_eq!(path.error_count, 1);
     assert_eq!(w.look(A).statistics().paths.potentially_failed, 1);
-    // The program.
+    // The program. New data has left the primary path, which remains what it is (RFC 7829, section 5).
+    let primary = w.get(A, a, SCTP_PRIMARY_ADDR, &Prim::default()).unwrap();
+    assert_eq!(primary.address, at(B, PORT).into());
     let asked = PaddrInfo {
         address: at(B, PORT).into(),
         ..PaddrInfo::default()

@@ -35,7 +35,7 @@ fn status(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
     let association = view.association(i32::parse(buffer)?)?;
     let stats = association.stats().ok_or(Errno::EINVAL)?;
     let config = association.config().ok_or(Errno::EINVAL)?;
-    let primary = association.current_path().ok_or(Errno::EINVAL)?;
+    let primary = association.primary_path().ok_or(Errno::EINVAL)?;
     let header = if stats.extensions.interleaving {
         I_DATA_HEADER
     } else {
