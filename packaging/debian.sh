@@ -21,6 +21,7 @@ while [ $# -gt 1 ]; do
     esac
     shift
 done
+case ${1:-} in -*) set -- ;; esac
 [ $# -eq 1 ] || {
     echo "usage: packaging/debian.sh [--built DIRECTORY] [--quick] OUT" >&2
     exit 2

@@ -59,6 +59,10 @@ fn start(path: &Path) -> Result<Events, Failure> {
         std::io::ErrorKind::PermissionDenied => Failure::Run(
             "only the user of the daemon and the superuser can follow events of all users".into(),
         ),
+        std::io::ErrorKind::Other => Failure::Run(format!(
+            "no events from the daemon on {}: {error}",
+            path.display()
+        )),
         _ => no_list(path, &error),
     })
 }

@@ -151,7 +151,7 @@ fn kill_all(arguments: &Arguments, path: &Path, out: &mut Output) -> Result<(), 
     for association in &arguments.kill {
         let row = kill(path, *association).map_err(|error| {
             let reason = match error.kind() {
-                io::ErrorKind::NotFound => "the daemon has none of this number",
+                io::ErrorKind::InvalidInput => "the daemon has none of this number",
                 io::ErrorKind::PermissionDenied => "it is another user's",
                 _ => return no_list(path, &error),
             };

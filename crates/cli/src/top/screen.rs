@@ -19,8 +19,13 @@ pub(super) fn lines(
         .clone()
         .filter(|path| path.state != PathState::ACTIVE)
         .count();
+    // The sum of nothing is -0.
     let sum = |of: fn(&AssociationSample) -> Option<f64>| {
-        associations.iter().map(of).sum::<Option<f64>>()
+        associations
+            .iter()
+            .map(of)
+            .sum::<Option<f64>>()
+            .map(|sum| sum + 0.0)
     };
     let mut lines = vec![
         format!(
@@ -154,6 +159,15 @@ mod tests {
             lines[5]
         );
         assert!(lines[6].contains(" inactive "), "{}", lines[6]);
+    }
+
+    #[test]
+    fn an_idle_daemon_has_rates_of_zero() {
+        let lines = lines(&"now", &[], None);
+        assert_eq!(
+            lines[1],
+            "Sent 0 bit/s, received 0 bit/s, 0 retransmissions a second"
+        );
     }
 
     #[test]

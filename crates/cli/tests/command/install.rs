@@ -177,7 +177,12 @@ fn wrong_arguments_of_install_are_named() {
         (
             &["--prefix", "/a b"],
             1,
-            "install: --prefix /a b has a space or colon: programs could not load the preload library\n",
+            "install: --prefix /a b has another character than letters, digits and /._+@~-\n",
+        ),
+        (
+            &["--prefix=/a/../b"],
+            1,
+            "install: --prefix /a/../b has a ..\n",
         ),
         (
             &["--prefix", "x"],

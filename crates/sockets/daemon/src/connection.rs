@@ -142,13 +142,14 @@ pub fn counters(path: &Path) -> io::Result<Value> {
 /// `port` (local SCTP port), `peer` and `unacknowledged` (bytes that the peer has not acknowledged) as a JSON object.
 ///
 /// # Errors
-/// `NotFound`: the daemon has no such association. `PermissionDenied`: it is another user's. No daemon answers.
+/// `InvalidInput`: the daemon has no such association. `PermissionDenied`: it is another user's. No daemon answers.
 pub fn kill(path: &Path, association: i32) -> io::Result<Value> {
     let reply = ask(&connection(path)?, &Request::Kill { association })?;
-    if reply.error != 0 {
-        return Err(io::Error::from_raw_os_error(reply.error));
+    match reply.error {
+        0 => Ok(serde_json::from_slice(&reply.value)?),
+        error if error == Errno::ENOENT.number() => Err(io::ErrorKind::InvalidInput.into()),
+        error => Err(io::Error::from_raw_os_error(error)),
     }
-    Ok(serde_json::from_slice(&reply.value)?)
 }
 
 /// Watches a running daemon. A handover is not its end: the successor continues the connection.

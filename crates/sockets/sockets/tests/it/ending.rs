@@ -203,6 +203,30 @@ fn a_thousand_sockets_leave_nothing_behind() {
     );
 }
 
+/// A program takes neither the end for that of the data nor a set-up that was ended for a success.
+#[test]
+fn an_association_that_others_end_is_an_error() {
+    let mut w = World::new();
+    let (a, b) = w.pair();
+    let abort = |w: &mut World, number| w.on(A, |s, now| s.abort_association(now, number, b"why"));
+    assert_eq!(abort(&mut w, 99), Err(Errno::ENOENT));
+    // The first identifier.
+    let number = 3;
+    assert_eq!(abort(&mut w, number).unwrap().peer, at(B, PORT));
+    assert_eq!(abort(&mut w, number), Err(Errno::ENOENT));
+    assert_eq!(w.recv(A, a), Err(Errno::ECONNABORTED));
+    w.run(secs(1));
+    assert_eq!(w.recv(B, b), Err(Errno::ECONNRESET));
+
+    w.set_link(0, false);
+    w.set_link(1, false);
+    let pending = w.one_to_one(A);
+    assert_eq!(w.connect(pending, at(B, PORT)), Err(Errno::EINPROGRESS));
+    abort(&mut w, number + 1).unwrap();
+    let error = w.look(A).pending_error(pending);
+    assert_eq!(error, Ok(Some(Errno::ECONNABORTED)));
+}
+
 /// RFC 9260, section 9.1: also associations of closed sockets, which deliver in the background.
 #[test]
 fn the_end_of_the_host_aborts_all_associations() {

@@ -9,6 +9,7 @@ use crate::host::Sockets;
 use crate::host::associations::with_association;
 use crate::host::calls::shutdown::shut_down_association;
 use crate::ids::{AssocId, SocketId};
+use crate::table::Readiness;
 
 impl Sockets {
     /// Starts the graceful shutdown of all associations of a socket, those in its accept queue included.
@@ -62,8 +63,18 @@ impl Sockets {
             .associations
             .get(id)
             .filter(|association| association.is_open());
-        open.ok_or(Errno::ENOENT)?;
-        abort(self, id, reason).ok_or(Errno::ENOENT)
+        let socket_id = open.ok_or(Errno::ENOENT)?.socket();
+        let aborted = abort(self, id, reason).ok_or(Errno::ENOENT)?;
+        // The program has not ended it, and would take this end for that of the data.
+        if let Some(socket_id) = socket_id
+            && let Some(socket) = self.table.get_mut(socket_id)
+            && socket.is_one_to_one()
+            && socket.is_accepted()
+        {
+            socket.error = Some(Errno::ECONNABORTED);
+            self.table.raise(socket_id, Readiness::ERROR);
+        }
+        Ok(aborted)
     }
 }
 
