@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use carrick_proto::{AssociationId, CloseReason, Observer, PathStats, ReportKind};
 use carrick_sockets::linux::*;
-use carrick_sockets::{OverviewSubject, PortObservers};
+use carrick_sockets::{OverviewSubject, PortObservers, SocketId};
 
 use crate::world::*;
 
@@ -39,6 +39,20 @@ fn the_operator_sees_a_potentially_failed_path() {
     for exposed in [1, 2] {
         see_a_failed_path(exposed);
     }
+}
+
+/// Returns the state of the primary path as the program reads it. New data has left it, and it remains the primary one
+/// (RFC 7829, section 5).
+fn state_of_primary(w: &mut World, socket: SocketId) -> i32 {
+    let primary = w.get(A, socket, SCTP_PRIMARY_ADDR, &Prim::default());
+    let address = primary.unwrap().address;
+    assert_eq!(address, at(B, PORT).into());
+    let asked = PaddrInfo {
+        address,
+        ..PaddrInfo::default()
+    };
+    let info = w.get(A, socket, SCTP_GET_PEER_ADDR_INFO, &asked);
+    info.unwrap().state
 }
 
 fn see_a_failed_path(exposed: u32) {
@@ -99,14 +113,8 @@ fn see_a_failed_path(exposed: u32) {
     assert!(path.status.potentially_failed && path.status.active);
     assert_eq!(path.error_count, 1);
     assert_eq!(w.look(A).statistics().paths.potentially_failed, 1);
-    // The program. New data has left the primary path, which remains what it is (RFC 7829, section 5).
-    let primary = w.get(A, a, SCTP_PRIMARY_ADDR, &Prim::default()).unwrap();
-    assert_eq!(primary.address, at(B, PORT).into());
-    let asked = PaddrInfo {
-        address: at(B, PORT).into(),
-        ..PaddrInfo::default()
-    };
-    let seen = w.get(A, a, SCTP_GET_PEER_ADDR_INFO, &asked).unwrap().state;
+    // The program.
+    let seen = state_of_primary(&mut w, a);
     let notified = w.recv_all(A, a).len();
     if exposed == 2 {
         assert_eq!((seen, notified), (SCTP_PF, 1));
