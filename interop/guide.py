@@ -23,8 +23,12 @@ LIMIT = 180  # seconds; the pages wait for what they describe
 
 # A process namespace ends all processes with the shell; mounts and networks go with it.
 NAMESPACES = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
+# The command may be below /tmp, which the page gets empty.
 PROLOGUE = f"""mkdir -p /run/netns
 mount -t tmpfs none /run/netns
+mount -t tmpfs none /mnt
+mkdir /mnt/carrick
+mount --bind "$CARRICK_FOLDER" /mnt/carrick
 mount -t tmpfs none /tmp
 {{ sleep {LIMIT}; tail -n 20 /tmp/*/*.log; kill -KILL $$; }} & disown
 """
@@ -38,7 +42,8 @@ def commands(page):
 
 def run(page, carrick):
     """Runs a page; returns whether each command succeeded."""
-    environment = {**os.environ, "PATH": f"{os.path.dirname(carrick)}:/usr/local/sbin:/usr/sbin:/sbin:{os.environ['PATH']}"}
+    path = f"/mnt/carrick:/usr/local/sbin:/usr/sbin:/sbin:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "CARRICK_FOLDER": os.path.dirname(carrick)}
     with tempfile.TemporaryFile(mode="w+") as output:
         shell = subprocess.Popen(
             [*NAMESPACES, "bash", "-euvo", "pipefail", "-c", PROLOGUE + commands(page)],
