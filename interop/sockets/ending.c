@@ -205,6 +205,56 @@ static void while_waiting(void)
 	drain("after-reader", p.client);
 }
 
+/* Starts a process that shuts a socket down while this one waits in a call. */
+static pid_t shut_down_soon(int fd, int how)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		pause_ms(300);
+		shutdown(fd, how);
+		_exit(0);
+	}
+	return child;
+}
+
+/* A call that waits, for a peer that does not read, while another process shuts the same socket down. */
+static void while_shut_down(void)
+{
+	struct timeval limit = { 4, 0 };
+	struct pair p = connected(with_small_buffer);
+	setsockopt(p.client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	fill(p.client);
+	pid_t child = shut_down_soon(p.client, SHUT_WR);
+	CALL("write.send", send(p.client, block, sizeof(block), 0));
+	CALL("write.send-again", send(p.client, block, sizeof(block), 0));
+	waitpid(child, NULL, 0);
+	p = connected(NULL);
+	setsockopt(p.client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	child = shut_down_soon(p.client, SHUT_RD);
+	CALL("read.recv", recv(p.client, block, sizeof(block), 0));
+	waitpid(child, NULL, 0);
+	CALL("read.server-send", send(p.server, "dropped", 7, 0));
+	pause_ms(QUIET);
+	CALL("read.recv-again", recv(p.client, block, sizeof(block), 0));
+	/* The peer reads again, which makes room. */
+	p = connected(with_small_buffer);
+	setsockopt(p.client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	setsockopt(p.client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	int sent = fill(p.client);
+	child = shut_down_soon(p.client, SHUT_RDWR);
+	CALL("both.recv", recv(p.client, block, sizeof(block), 0));
+	waitpid(child, NULL, 0);
+	CALL("both.send", send(p.client, block, sizeof(block), 0));
+	setsockopt(p.server, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	CALL("both.server-send", send(p.server, "dropped", 7, 0));
+	int received = 0;
+	ssize_t last;
+	while ((last = recv(p.server, block, sizeof(block), 0)) > 0)
+		received++;
+	step("both.received", "recv", text("%s, then %zd", received == sent ? "all" : "others", last));
+	CALL("both.recv-again", recv(p.client, block, sizeof(block), 0));
+}
+
 /* Blocking calls without an association, or after the end of one. */
 static void blocking(void)
 {
@@ -263,5 +313,6 @@ static void blocking(void)
 
 const struct probe_case ending_cases[] = {
 	{ "end.close", closing }, { "end.linger", lingering }, { "end.shutdown", shutting_down }, { "end.exit", exiting },
-	{ "end.while-waiting", while_waiting }, { "end.blocking", blocking }, { NULL, NULL },
+	{ "end.while-waiting", while_waiting }, { "end.while-shut-down", while_shut_down },
+	{ "end.blocking", blocking }, { NULL, NULL },
 };

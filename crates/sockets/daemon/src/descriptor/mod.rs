@@ -55,7 +55,7 @@ pub(crate) struct Descriptor {
     phase: Phase,
     pub(crate) incoming: Incoming,
     pub(crate) outgoing: Outgoing,
-    /// `shutdown` of the program that waits until its messages have been read.
+    /// `shutdown` of the writing side that waits until the messages of the program have been sent.
     pub(crate) shutdown: Option<i32>,
     /// A message has been sent to the program, in addition to notifications.
     pub(crate) has_data: bool,
@@ -188,10 +188,12 @@ impl Descriptor {
     }
 
     /// Returns whether frames of the program may be read now: none while messages wait for room in the send buffer, or
-    /// for the association. The plug of a closed descriptor is in front of the end of its pair.
+    /// for the association. The plug of a closed descriptor is in front of the end of its pair. When the program's end
+    /// refuses messages, the rest is read at once: a call that waits for a writable end learns of the refusal.
     pub(crate) fn may_read(&self) -> bool {
         let is_plugged = self.phase.is_plugged() && !self.is_closed();
-        self.incoming.is_readable() && !self.incoming.has_refused() && !is_plugged
+        let waits = self.incoming.has_refused() && self.phase != Phase::WriteRefused;
+        self.incoming.is_readable() && !waits && !is_plugged
     }
 
     /// Receives frames of the program. If they may have files attached, these are added to `files`.

@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use bytes::Bytes;
 use carrick_proto::Time;
-use carrick_sockets::linux::read_address;
-use carrick_sockets::{Errno, OutgoingMessage, Sockets};
+use carrick_sockets::linux::{SHUT_RD, SHUT_RDWR, SHUT_WR, read_address};
+use carrick_sockets::{Errno, OutgoingMessage, Sockets, Style};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use rustix::io::{Errno as SystemErrno, pread};
 
@@ -55,7 +55,12 @@ pub(super) fn send_message(
     sent.map(|len| ReplyContent::result(len as i32))
 }
 
-/// `shutdown`; the messages that the program has sent before come first.
+/// `shutdown`. The messages that the program has sent before are still delivered, but neither calls of other threads nor
+/// the peer's messages wait until the peer has room for them:
+///
+/// 1. End the reading side: a call that waits for messages returns, and what the peer sends from now on is dropped.
+/// 2. Refuse further messages: a call that waits for room fails with `EPIPE`.
+/// 3. Shut the association down when the messages that wait have been sent.
 pub(super) fn shut_down(
     sockets: &mut Sockets,
     now: Time,
@@ -63,11 +68,19 @@ pub(super) fn shut_down(
     how: i32,
 ) -> Result<ReplyContent, Errno> {
     let status = sockets.status(descriptor.socket());
-    if descriptor.is_dry() || !status.is_ok_and(|status| status.is_established) {
+    let sends = status.is_ok_and(|s| s.is_established && s.style == Style::OneToOne);
+    if !sends || descriptor.is_dry() || ![SHUT_WR, SHUT_RDWR].contains(&how) {
         sockets.shutdown(now, descriptor.socket(), how)?;
-    } else {
-        descriptor.shutdown = Some(how);
+        return Ok(ReplyContent::default());
     }
+    // 1
+    if how == SHUT_RDWR {
+        sockets.shutdown(now, descriptor.socket(), SHUT_RD)?;
+    }
+    // 2
+    descriptor.refuse_writes();
+    // 3
+    descriptor.shutdown = Some(SHUT_WR);
     Ok(ReplyContent::default())
 }
 

@@ -79,11 +79,11 @@ impl FrameReader<'_> {
             // 3
             for (slot, len) in lengths.as_slice().iter().enumerate() {
                 if *len == 0 {
-                    if !descriptor.incoming.has_refused() {
-                        return self.read_empty(descriptor);
+                    if descriptor.incoming.has_refused() {
+                        // The end of the pair is read again.
+                        return ReadResult::Dry;
                     }
-                    // The end of the pair is read again.
-                    break;
+                    return self.read_empty(descriptor);
                 }
                 let limit = self.sockets.status(descriptor.socket());
                 let limit = limit.map_or(0, |status| status.max_message);

@@ -10,7 +10,8 @@ use carrick_sockets::linux::{
     IPPROTO_SCTP, Layout, Linger, SCTP_SOCKOPT_BINDX_ADD, SO_LINGER, SOL_SOCKET,
 };
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{SendFlags, send};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::support::{
     STREAM, accepted_from, ask, client, connected, connected_to_itself, loopback, serve,
@@ -118,6 +119,47 @@ fn conditions(fd: impl AsFd) -> PollFlags {
     };
     poll(&mut wait, Some(&at_once)).unwrap();
     wait[0].revents()
+}
+
+/// `end.while-shut-down` of interop/sockets/linux-6.1.txt: neither calls that wait for room nor the peer wait for the
+/// messages that were sent before.
+#[tokio::test]
+async fn a_full_socket_is_shut_down_at_once() {
+    serve(connected_to_itself("full"), |path| {
+        let client = client(&path);
+        let (listener, socket) = connected(&client, 5000);
+        let mut buffer = vec![0; 1 << 17];
+        let peer = accepted_from(&listener, &mut buffer);
+        let mut frame = Header::new(FrameKind::Send).encode().to_vec();
+        frame.resize(10_000, 7);
+        let mut sent = 0;
+        // Until the daemon does not read any more.
+        while has_condition(&socket, PollFlags::OUT, 500) {
+            send(&socket, &frame, SendFlags::NOSIGNAL).unwrap();
+            sent += 1;
+        }
+        let both = Request::Shutdown { how: 2 };
+        assert_eq!(ask(&client, &both, Some(socket.as_fd())).0, 0);
+        let refused = send(&socket, &frame, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        assert_eq!(refused, Err(Errno::PIPE));
+        assert!(has_condition(&socket, PollFlags::OUT, 60_000));
+        let end = recv(&socket, &mut buffer[..], RecvFlags::empty());
+        assert_eq!(end.unwrap().0, 0, "a call that waits for messages returns");
+        send(&peer, &frame, SendFlags::NOSIGNAL).unwrap();
+        let mut received = 0;
+        while recv(&peer, &mut buffer[..], RecvFlags::empty()).unwrap().0 > 0 {
+            received += 1;
+        }
+        assert_eq!(received, sent);
+    })
+    .await;
+}
+
+/// Returns whether a descriptor has a condition within a number of milliseconds.
+fn has_condition(fd: impl AsFd, condition: PollFlags, limit: u64) -> bool {
+    let limit = Duration::from_millis(limit);
+    let limit = rustix::event::Timespec::try_from(limit).unwrap();
+    poll(&mut [PollFd::new(&fd, condition)], Some(&limit)).unwrap() > 0
 }
 
 /// `ready.states` of interop/sockets/linux-6.1.txt
