@@ -341,8 +341,8 @@ pub(crate) struct PeerArguments {
     /// Address of the peer that is reached directly on IP, without UDP; may be given several times.
     #[arg(long, value_name = "ADDR", value_parser = address, requires = "and_raw")]
     plain: Vec<IpAddr>,
-    /// Fail if the peer does not answer within this time.
-    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
+    /// Fail if the peer does not answer within this time; a number without a unit is in s.
+    #[arg(long, value_name = "TIME", value_parser = units::seconds, default_value = "10s")]
     pub(crate) connect_timeout: Duration,
 }
 

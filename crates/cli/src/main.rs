@@ -175,7 +175,7 @@ fn main() -> ExitCode {
         #[cfg(not(feature = "lab"))]
         Command::Lab(_) => Err(missing::failure("lab", "lab")),
         Command::Man(arguments) => manual::write_pages(&arguments, Cli::command()),
-        Command::Completions(arguments) => manual::complete(&arguments, Cli::command()),
+        Command::Completions(arguments) => manual::complete(&arguments, &Cli::command()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

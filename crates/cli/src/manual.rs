@@ -30,13 +30,18 @@ pub(crate) struct CompletionArguments {
     shell: Shell,
 }
 
-pub(crate) fn complete(
-    arguments: &CompletionArguments,
-    mut command: Command,
-) -> Result<(), Failure> {
+pub(crate) fn complete(arguments: &CompletionArguments, command: &Command) -> Result<(), Failure> {
+    Ok(io::stdout().write_all(&completions(arguments.shell, command))?)
+}
+
+/// Returns the script with the completions of a shell. Those of clap have the hidden subcommands, too.
+fn completions(shell: Shell, command: &Command) -> Vec<u8> {
+    let mut shown = Command::new("carrick")
+        .args(command.get_arguments().cloned())
+        .subcommands(visible_subcommands(command).cloned());
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut command, "carrick", &mut script);
-    Ok(io::stdout().write_all(&script)?)
+    clap_complete::generate(shell, &mut shown, "carrick", &mut script);
+    script
 }
 
 pub(crate) fn write_pages(arguments: &ManArguments, command: Command) -> Result<(), Failure> {
@@ -168,5 +173,14 @@ mod tests {
             names.iter().all(|name| name != "carrick-bench-end.1"),
             "{names:?}"
         );
+    }
+
+    #[test]
+    fn completions_offer_no_hidden_subcommand() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = String::from_utf8(completions(shell, &Cli::command())).unwrap();
+            assert!(script.contains("perf"), "{shell}");
+            assert!(!script.contains("bench-end"), "{shell}");
+        }
     }
 }

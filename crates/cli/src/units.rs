@@ -61,7 +61,7 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
     Ok(bits as u64)
 }
 
-/// Parses a time with its unit, `us`, `ms`, `s` or `m`; 0 needs none.
+/// Parses a time with its unit, `us`, `ms`, `s`, `m` or `h`; 0 needs none.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let factor = match unit {
@@ -69,6 +69,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "ms" => 1e-3,
         "s" => 1.0,
         "m" | "min" => 60.0,
+        "h" => 3600.0,
         "" if decimal(number).is_ok_and(|number| number == 0.0) => 1.0,
         "" if decimal(number).is_ok() => {
             return Err(format!(
@@ -77,7 +78,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         }
         _ => {
             return Err(format!(
-                "expected a time with its unit (us, ms, s, m), {TIMES}"
+                "expected a time with its unit (us, ms, s, m, h), {TIMES}"
             ));
         }
     };
@@ -190,9 +191,10 @@ mod tests {
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(duration("1.5 s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("24h"), Ok(Duration::from_hours(24)));
         assert_eq!(seconds("10"), Ok(Duration::from_secs(10)));
         assert_eq!(seconds("0.5"), duration("500ms"));
-        for text in ["", "s", "1h", "-1", "99999999999999999999999999s"] {
+        for text in ["", "s", "1d", "-1", "99999999999999999999999999s"] {
             assert!(duration(text).is_err(), "{text}");
             assert!(seconds(text).is_err(), "{text}");
         }

@@ -117,8 +117,8 @@ pub(super) struct ConnectArguments {
     preset: Preset,
     #[command(flatten)]
     event_log: EventLogArguments,
-    /// Fail if the ASP is not active at a gateway within this time.
-    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
+    /// Fail if the ASP is not active at a gateway within this time; a number without a unit is in s.
+    #[arg(long, value_name = "TIME", value_parser = units::seconds, default_value = "10s")]
     connect_timeout: Duration,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Arguments {
     /// SCTP port of the server.
     #[arg(short, long, value_name = "N", default_value_t = super::DEFAULT_PORT)]
     port: u16,
-    /// Duration of the transfer; a number without a unit is in s.
+    /// Duration of the transfer, at most 24 h; 0: until Ctrl-C. A number without a unit is in s.
     #[arg(short = 't', long, visible_alias = "time", value_name = "TIME", value_parser = transfer_time,
           default_value = "10s")]
     seconds: Duration,
@@ -115,6 +115,9 @@ impl Arguments {
             },
             extent: match self.bytes {
                 Some(bytes) => TransferExtent::Bytes(bytes),
+                None if self.seconds.is_zero() => {
+                    TransferExtent::Milliseconds(milliseconds(MAX_DURATION))
+                }
                 None => TransferExtent::Milliseconds(milliseconds(self.seconds)),
             },
             size: self.size,
@@ -271,7 +274,11 @@ async fn measure_one(
         started.unwrap_or(Err(no_reply))
     });
     started.await?;
-    let end = session.run(reporter).await?;
+    let end = session.run(reporter).await;
+    if let Err(Failure::Run(reason)) = &end {
+        reporter.failed(reason)?;
+    }
+    let end = end?;
     if let SessionEnd::Complete(outcome) = &end {
         reporter.summary(&Summary::new(request, outcome, true))?;
         until_signal(session.shut_down()).await?;

@@ -166,7 +166,7 @@ impl Reporter {
         self.print("summary", summary, || summary.text(&label))
     }
 
-    /// Reports what this side has transferred until a signal ended the measurement.
+    /// Reports what this side has transferred until a signal, or the end of the association, ended the measurement.
     pub(super) fn interrupted(&self, partial: &PartialResult) -> Result<(), Failure> {
         let label = self.test.to_string();
         self.print("interrupted", partial, || partial.text(&label))
@@ -182,7 +182,7 @@ impl Reporter {
         self.print("interrupted_sum", partial, || partial.text("SUM"))
     }
 
-    /// Reports that a measurement failed; the server continues.
+    /// Reports that a measurement failed. A server continues.
     pub(super) fn failed(&self, failure: &str) -> Result<(), Failure> {
         #[derive(Serialize)]
         struct Failed<'a> {

@@ -246,7 +246,7 @@ impl Direction {
     }
 }
 
-/// Transfer of one side until a signal ended the measurement.
+/// Transfer of one side until a signal, or the end of the association, ended the measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct PartialResult {
     pub(super) seconds: f64,

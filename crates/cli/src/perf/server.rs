@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     /// SCTP port to listen on.
     #[arg(short, long, value_name = "N", default_value_t = super::DEFAULT_PORT)]
     port: u16,
-    /// Exit after one measurement.
+    /// Exit after one measurement. Associations that request none do not count.
     #[arg(short = '1', long)]
     once: bool,
     #[command(flatten)]
@@ -129,7 +129,7 @@ async fn serve(
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ServedClient {
     Measured,
-    /// Refused, because the server measures with another client only.
+    /// Refused, because the server measures with another client only; or it has not requested a measurement.
     Other,
 }
 
@@ -155,7 +155,14 @@ async fn measure(
     load: Arc<RunningMeasurements>,
     is_once: bool,
 ) -> Result<ServedClient, Failure> {
-    let request = until_signal(receive_request(&mut association)).await?;
+    let request = match until_signal(receive_request(&mut association)).await {
+        Ok(request) => request,
+        Err(Failure::Run(reason)) => {
+            reporter.failed(&reason)?;
+            return Ok(ServedClient::Other);
+        }
+        Err(failure) => return Err(failure),
+    };
     let checked = request.check(association.control().outbound_streams());
     if checked.is_ok() && is_once && !load.is_only_client(&request) {
         let reason = "the server measures with another client only (--once)";

@@ -190,8 +190,22 @@ impl Session {
         }
     }
 
-    /// Runs the measurement and exchanges the results.
+    /// Runs the measurement and exchanges the results. If the association ends before, what was transferred until then is
+    /// reported.
     pub(super) async fn run(&mut self, reporter: &Reporter) -> Result<SessionEnd, Failure> {
+        let mut progress = Progress::new(self.start, self.omitting);
+        let end = self.transfer(&mut progress, reporter).await;
+        if let Err(Failure::Run(_)) = end {
+            self.interrupt(&mut progress, reporter).await?;
+        }
+        end
+    }
+
+    async fn transfer(
+        &mut self,
+        progress: &mut Progress,
+        reporter: &Reporter,
+    ) -> Result<SessionEnd, Failure> {
         let sender = self.sender.clone();
         let request = self.request;
         let sent = Arc::clone(&self.sent);
@@ -203,7 +217,6 @@ impl Session {
         let mut omission = pin!(tokio::time::sleep_until(omission));
         let mut ticks = reporter.intervals.map(timer);
         let mut checks = timer(SILENCE_CHECK);
-        let mut progress = Progress::new(self.start, self.omitting);
         let mut silence = SilenceDetector::new(self.start, self.request.message_interval());
         let mut events = self.events.take();
         loop {
@@ -225,7 +238,7 @@ impl Session {
                 }
                 () = &mut omission, if self.omitting => {
                     if reporter.intervals.is_some() {
-                        self.report(&mut progress, reporter).await?;
+                        self.report(progress, reporter).await?;
                     }
                     self.end_omission().await?;
                     progress.omitting = false;
@@ -238,12 +251,12 @@ impl Session {
                     let is_omission_due = self.omitting && omission.deadline().elapsed() > Duration::ZERO;
                     // Peers that are silent are reported once; the next interval includes this time.
                     if !silence.is_reported() && !is_omission_due {
-                        self.report(&mut progress, reporter).await?;
+                        self.report(progress, reporter).await?;
                     }
                 }
                 _ = checks.tick() => self.check_silence(&mut silence, reporter).await?,
                 signal = signal_received() => {
-                    let partial = self.interrupt(&mut progress, reporter).await?;
+                    let partial = self.interrupt(progress, reporter).await?;
                     return Ok(SessionEnd::Interrupted(signal, partial));
                 }
                 Some(Notification::Event(event)) = next(&mut events) => {
@@ -259,13 +272,13 @@ impl Session {
                 }
             }
             if let Some(outcome) = self.outcome().filter(|_| outbox.is_empty()) {
-                self.report_rest(&mut progress, reporter).await?;
+                self.report_rest(progress, reporter).await?;
                 return Ok(SessionEnd::Complete(outcome));
             }
         }
     }
 
-    /// Reports what was transferred until a signal arrived.
+    /// Reports what was transferred until a signal arrived, or the association ended.
     async fn interrupt(
         &mut self,
         progress: &mut Progress,
@@ -376,7 +389,11 @@ impl Session {
         let Ok(stats) = self.sender.control().stats().await else {
             return Ok(());
         };
-        match silence.observe(Instant::now(), stats.counters.packets_received) {
+        let activity = silence.observe(Instant::now(), stats.counters.packets_received);
+        if silence.is_reported() && stats.send_buffer_bytes == 0 {
+            self.ask_for_life().await;
+        }
+        match activity {
             PeerActivity::Active | PeerActivity::Unchanged => Ok(()),
             PeerActivity::Resumed(time) => {
                 let text = format!("the peer responds again after {} s", time.as_secs());
@@ -386,6 +403,15 @@ impl Session {
                 let text = format!("no packet from the peer for {} s", time.as_secs());
                 reporter.note(&text)
             }
+        }
+    }
+
+    /// Asks a silent peer for a sign of life on all paths. Without outstanding data, its end would be noticed after
+    /// HB.interval, 30 s.
+    async fn ask_for_life(&self) {
+        for path in self.sender.control().paths().await.unwrap_or_default() {
+            // Paths, and the association, may have gone meanwhile.
+            let _ = self.sender.control().request_heartbeat(path.id).await;
         }
     }
 

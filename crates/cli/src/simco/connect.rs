@@ -35,8 +35,8 @@ pub(super) struct ConnectArguments {
     /// Name under which the middlebox must authenticate itself [default: any name].
     #[arg(long, value_name = "NAME", requires = "name", global = true)]
     middlebox_name: Option<String>,
-    /// Time to wait for a reply.
-    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s", global = true)]
+    /// Time to wait for a reply; a number without a unit is in s.
+    #[arg(long, value_name = "TIME", value_parser = units::seconds, default_value = "10s", global = true)]
     timeout: Duration,
     /// SCTP: number of stream pairs to request.
     #[arg(long, value_name = "N", default_value_t = 8, global = true)]

@@ -78,7 +78,7 @@ async fn show(arguments: &Arguments, path: &Path) -> Result<(), Failure> {
         let associations = sample(&rows, elapsed, &mut counts);
         before = Some(now);
         let time = humantime::format_rfc3339_seconds(SystemTime::now());
-        if elapsed.is_none() && arguments.json {
+        if elapsed.is_none() && view.is_none() {
             // Without rates. The next list has them.
             continue;
         }

@@ -690,6 +690,40 @@ fn a_silent_peer_is_reported_once() {
     }
 }
 
+/// A client that only receives has no data whose retransmission would show the end. What it has received is reported.
+#[test]
+fn a_receiver_notices_the_end_of_its_server() {
+    let mut server = server(&["127.0.0.1"], &["--once"]);
+    let client = ["perf", "client", "127.0.0.1", "--json", "-t", "60", "-R"];
+    let late = ["--hb-interval", "24h", "--peer-udp-port", &server.udp_port];
+    let mut client = start(&[&client[..], &late].concat());
+    while client.json_line()["event"] != "interval" {}
+    server.running.kill();
+    let client = client.finish();
+    assert_eq!(client.code, Some(1), "{client:?}");
+    let partial = &events(&client, "interrupted")[0];
+    let received: u64 = intervals(&client, "received").iter().sum();
+    assert!(partial["received"]["bytes"].as_u64().unwrap() >= received);
+    let failed = &events(&client, "failed")[0]["reason"];
+    assert!(
+        client.errors.contains(failed.as_str().unwrap()),
+        "{client:?}"
+    );
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_server_with_once_ignores_strays() {
+    let mut server = server(&["127.0.0.1"], &["--once"]);
+    let (stray, input) = control_messages(&server, &["no request".into()]);
+    assert_eq!(server.running.json_line()["event"], "failed");
+    drop(input);
+    stray.finish();
+    let client = client("127.0.0.1", &server, &["-n", "1"]);
+    assert_eq!(client.code, Some(0), "{client:?}");
+    assert_eq!(server.running.finish().code, Some(0));
+}
+
 /// A peer that vanishes ends the measurement with an error.
 #[test]
 fn a_vanished_peer_ends_the_measurement() {

@@ -368,6 +368,8 @@ fn the_sockets_of_programs_are_listed() {
     );
     // The peer has the ABORT at once: it is in the same daemon.
     assert_eq!(list(&["--json"]), [""; 0]);
+    let by = served.daemon.error_line_with("(carrick ss --kill)");
+    assert!(by.contains(" has aborted the association of port "), "{by}");
     let log = served.daemon.error_line_with("ended by an administrator");
     assert!(log.contains(": ended: ABORT received: "), "{log}");
     let again = crate::support::run(&["ss", "--daemon", &served.socket, "--kill", &number]);

@@ -29,6 +29,12 @@ pub(super) fn kill(
         return Err(Errno::EPERM);
     }
     let aborted = parts.sockets.abort_association(now, association, REASON)?;
+    parts.users.log_line(now, uid, || {
+        let (port, peer) = (aborted.port, aborted.peer);
+        format!(
+            "user {uid} has aborted the association of port {port} with {peer} (carrick ss --kill)"
+        )
+    });
     let object = json!({
         "association": association,
         "port": aborted.port,
