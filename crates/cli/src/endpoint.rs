@@ -17,6 +17,7 @@ use carrick::{
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
+use crate::capture_file;
 use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
 use crate::parameters::{ParameterPlace, Parameters, set, validate};
@@ -53,6 +54,9 @@ pub(crate) struct EndpointArguments {
     pub(crate) and_raw: bool,
     #[command(flatten)]
     pub(crate) event_log: EventLogArguments,
+    /// Write the packets that the endpoint sends and receives to this file for Wireshark (pcapng), at most 1 GiB.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) association: AssociationArguments,
 }
@@ -212,6 +216,11 @@ impl EndpointArguments {
     /// Opens an endpoint, through the daemon if one answers and no option selects another transport.
     fn open(&self, mut config: Config) -> Result<OpenedEndpoint, Failure> {
         config.event_log = self.event_log.open(None)?;
+        config.packets = self
+            .capture
+            .as_deref()
+            .map(capture_file::open)
+            .transpose()?;
         let is_default = self.udp_port.is_none() && !self.raw && !self.and_raw;
         #[cfg(target_os = "linux")]
         if is_default && let Some(daemon) = running_daemon() {

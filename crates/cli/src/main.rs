@@ -4,6 +4,7 @@
 mod bench;
 #[cfg(target_os = "linux")]
 mod capture;
+mod capture_file;
 mod cat;
 mod cpu;
 #[cfg(target_os = "linux")]

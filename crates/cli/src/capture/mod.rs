@@ -2,21 +2,20 @@
 
 mod extcap;
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write, stdout};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use carrick_daemon::{Capture, CaptureFilter, CapturedPacket, default_socket};
-use carrick_netsim::pcapng::{PacketDirection, PcapngWriter};
-use carrick_netsim::{Ecn, Packet, Protocol, Time};
+use carrick_netsim::pcapng::PcapngWriter;
+use carrick_netsim::{Packet, Time};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
+use crate::capture_file::{self, cannot_write};
 use crate::failure::Failure;
 use crate::files::check_socket_path;
 use crate::runtime;
@@ -81,17 +80,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let out: Box<dyn Write> = if to_output {
             Box::new(stdout())
         } else {
-            Box::new(create(path).map_err(|error| cannot_write(path, &error))?)
+            Box::new(capture_file::create(path)?)
         };
         capture(arguments, &daemon, packets, (path, BufWriter::new(out))).await
     })
-}
-
-/// Opens the file for the packets, which contain the messages of all programs: only its owner may read a new one.
-fn create(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(path)
 }
 
 /// Numbers at the end.
@@ -153,7 +145,7 @@ async fn capture(
                 if let Some(packet) = next {
                     counts.packets += 1;
                     counts.missed = packet.missed;
-                    let direction = if packet.is_sent { PacketDirection::Outbound } else { PacketDirection::Inbound };
+                    let direction = capture_file::direction(packet.is_sent);
                     let time = Time::from_nanos(packet.time);
                     file.write_packet(0, time, direction, &with_headers(&packet)).map_err(failed)?;
                 } else if let Some(successor) = successor(daemon, filter).await {
@@ -190,10 +182,6 @@ async fn successor(daemon: &Path, filter: CaptureFilter) -> Option<Capture> {
     None
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::Run(format!("cannot write {}: {error}", path.display()))
-}
-
 /// Returns a packet with the headers that it has on the network.
 fn with_headers(packet: &CapturedPacket<'_>) -> Packet {
     let address = |own: Option<SocketAddr>, other: Option<SocketAddr>| {
@@ -209,17 +197,6 @@ fn with_headers(packet: &CapturedPacket<'_>) -> Packet {
     };
     let source = address(packet.source, packet.destination);
     let destination = address(packet.destination, packet.source);
-    let protocol = if packet.is_udp {
-        Protocol::UdpEncapsulated {
-            source_port: source.port(),
-            destination_port: destination.port(),
-        }
-    } else {
-        Protocol::Sctp
-    };
-    let bytes = packet.packet.to_vec();
-    let ecn = Ecn::from_bits(packet.traffic_class);
-    Packet::new(source.ip(), destination.ip(), protocol, bytes)
-        .with_ecn(ecn)
-        .with_dscp(packet.traffic_class >> 2)
+    let ends = (source, destination);
+    capture_file::with_headers(ends, packet.is_udp, packet.traffic_class, packet.packet)
 }

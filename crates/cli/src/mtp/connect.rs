@@ -1,6 +1,7 @@
 //! Options of the ASP or IPSP and its peers, and the session.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use carrick::{Config, DEFAULT_ENCAPSULATION_PORT, Endpoint, Preset};
@@ -117,6 +118,9 @@ pub(super) struct ConnectArguments {
     preset: Preset,
     #[command(flatten)]
     event_log: EventLogArguments,
+    /// Write the packets that the ASP sends and receives to this file for Wireshark (pcapng), at most 1 GiB.
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
     /// Fail if the ASP is not active at a gateway within this time; a number without a unit is in s.
     #[arg(long, value_name = "TIME", value_parser = units::seconds, default_value = "10s")]
     connect_timeout: Duration,
@@ -219,6 +223,7 @@ impl ConnectArguments {
             raw: self.raw,
             and_raw: false,
             event_log: self.event_log.clone(),
+            capture: self.capture.clone(),
             association: AssociationArguments::default(),
         };
         let streams = self.streams;

@@ -146,6 +146,12 @@ impl Arguments {
                 "the event log has the events of one association: leave out --event-log or --parallel".into(),
             ));
         }
+        if self.endpoint.capture.is_some() {
+            return Err(Failure::Usage(
+                "a capture has the packets of one association: leave out --capture or --parallel"
+                    .into(),
+            ));
+        }
         Ok(())
     }
 

@@ -195,3 +195,57 @@ fn tshark_captures_by_the_script() {
     daemon.finish();
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Returns the packets of a pcapng file with their IP headers, in order: the enhanced packet blocks.
+fn packets(file: &str) -> Vec<Vec<u8>> {
+    let bytes = std::fs::read(file).unwrap();
+    let mut rest = &bytes[..];
+    let mut packets = Vec::new();
+    while !rest.is_empty() {
+        let word = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().unwrap());
+        if word(0) == 6 {
+            packets.push(rest[28..28 + word(20) as usize].to_vec());
+        }
+        rest = &rest[word(4) as usize..];
+    }
+    packets.sort();
+    packets
+}
+
+/// Option `--capture` of commands with endpoints.
+#[test]
+fn both_ends_capture_the_same_packets() {
+    let name = |what: &str| {
+        let name = format!("carrick-end-{what}-{}", std::process::id());
+        std::env::temp_dir().join(name).to_str().unwrap().to_owned()
+    };
+    let files = ["listener", "client"].map(name);
+    let listen = [
+        "cat",
+        "--listen",
+        "7",
+        "--udp-port",
+        "0",
+        "--recv-only",
+        "--verbose",
+    ];
+    let bind = ["--bind", "127.0.0.1", "--capture", &files[0]];
+    let mut listener = start(&[&listen[..], &bind].concat());
+    let line = listener.error_line();
+    let udp_port = line.trim_end().rsplit(' ').next().unwrap();
+    let connect = ["cat", "127.0.0.1", "7", "--peer-udp-port", udp_port];
+    let mut client = start(&[&connect[..], &["--capture", &files[1]]].concat());
+    client.feed(b"a message in a packet\n".to_vec());
+    assert_eq!(client.finish().code, Some(0));
+    assert_eq!(listener.finish().code, Some(0));
+    let [of_listener, of_client] = files.each_ref().map(|file| packets(file));
+    let text = b"a message in a packet";
+    let has_text = |packet: &&Vec<u8>| packet.windows(text.len()).any(|part| part == text);
+    assert_eq!(of_client.iter().filter(has_text).count(), 1);
+    assert_eq!(of_client, of_listener);
+    for file in files {
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{mode:o}");
+        std::fs::remove_file(file).unwrap();
+    }
+}

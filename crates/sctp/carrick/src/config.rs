@@ -10,6 +10,7 @@ use carrick_proto::research::Multipath;
 use carrick_proto::{AssociationConfig, Observer, PeerAddress};
 
 use crate::error::{ConfigError, ConnectError};
+use crate::packets::PacketObserver;
 
 /// The UDP port that IANA assigned to SCTP in UDP (RFC 6951 section 7).
 pub const DEFAULT_ENCAPSULATION_PORT: u16 = 9899;
@@ -166,6 +167,8 @@ pub struct Config {
     /// Log of what the endpoint decides.
     #[cfg(feature = "event-log")]
     pub event_log: Option<crate::EventLog>,
+    /// Observer of the packets that the endpoint receives and sends.
+    pub packets: Option<Arc<dyn PacketObserver>>,
     /// Send and receive buffer of each socket in bytes, as far as the system allows it.
     pub socket_buffer: usize,
 }
@@ -205,6 +208,7 @@ impl Config {
             observer: None,
             #[cfg(feature = "event-log")]
             event_log: None,
+            packets: None,
             socket_buffer: 4 << 20,
         }
     }
@@ -295,6 +299,13 @@ impl Config {
     #[must_use]
     pub fn event_log(mut self, log: crate::EventLog) -> Self {
         self.event_log = Some(log);
+        self
+    }
+
+    /// Passes all packets that the endpoint receives and sends to an observer, such as a writer of capture files.
+    #[must_use]
+    pub fn packets(mut self, observer: Arc<dyn PacketObserver>) -> Self {
+        self.packets = Some(observer);
         self
     }
 

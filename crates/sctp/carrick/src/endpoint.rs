@@ -22,6 +22,7 @@ use crate::incoming::Incoming;
 #[cfg(target_os = "linux")]
 use crate::network::LeasedPort;
 use crate::network::{HostRoutes, Network, NetworkWatch};
+use crate::packets::PacketTap;
 use crate::peer::Peer;
 use crate::port::PortClaim;
 use crate::socket::{Socket, SocketSet, addresses};
@@ -125,12 +126,14 @@ impl Endpoint {
             core.set_observer(Time::ZERO, crate::observers::observer(&config));
             let queues = (commands, orders, accepted.clone());
             let memory = (limits, Arc::clone(&unread));
+            let packets = config.packets.clone();
+            let packets = packets.map(|p| PacketTap::new(p, transport.encapsulation_port()));
             let (ends, report) = ReportedEnds::new();
             reports.push(report);
             let end = (Arc::clone(&failure), ends);
             drivers.push(Driver::new(
                 (core, below),
-                (network, link),
+                (network, packets, link),
                 memory,
                 queues,
                 end,

@@ -111,6 +111,7 @@ mod incoming;
 mod lazy;
 pub mod network;
 mod observers;
+mod packets;
 mod peer;
 mod port;
 pub mod protection;
@@ -173,4 +174,5 @@ pub use error::{
 #[cfg(feature = "event-log")]
 pub use event_log::EventLog;
 pub use incoming::Incoming;
+pub use packets::{ObservedPacket, PacketObserver};
 pub use peer::Peer;

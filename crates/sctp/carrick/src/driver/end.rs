@@ -64,6 +64,9 @@ impl Driver {
             .outgoing
             .poll(|out| self.below.poll_transmit(now, &mut self.core, out))
         {
+            if let Some(tap) = &self.packets {
+                tap.sent(&transmit, bytes);
+            }
             self.network.send_at_once(&transmit, bytes);
         }
     }

@@ -26,7 +26,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use carrick_proto::{AssociationId, Endpoint as Core, JoinedTransmits, Time};
+use bytes::Bytes;
+use carrick_proto::{AssociationId, Endpoint as Core, JoinedTransmits, Route, Time};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
@@ -36,6 +37,7 @@ use crate::command::{Command, Commands};
 use crate::config::Config;
 use crate::error::ConnectError;
 use crate::network::{Network, NetworkInput, TransmitOutcome, route_mtu};
+use crate::packets::PacketTap;
 use crate::strays::StrayPackets;
 use crate::unread_memory::UnreadMemory;
 pub(crate) use backlog::{Backlog, WaitingAssociation, backlog};
@@ -78,6 +80,7 @@ pub(crate) struct Driver {
     core: Core,
     below: LowerLayer,
     network: Network,
+    packets: Option<PacketTap>,
     /// The other tasks of the endpoint, if there are any.
     shards: Option<ShardLink>,
     strays: StrayPackets,
@@ -111,7 +114,7 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn new(
         (core, below): (Core, LowerLayer),
-        (network, shards): (Network, Option<ShardLink>),
+        (network, packets, shards): (Network, Option<PacketTap>, Option<ShardLink>),
         (limits, unread): (Limits, Arc<UnreadMemory>),
         (commands, orders, accepted): (&Commands, mpsc::UnboundedReceiver<Command>, Backlog),
         (failure, ends): (Arc<OnceLock<String>>, ReportedEnds),
@@ -120,6 +123,7 @@ impl Driver {
             core,
             below,
             network,
+            packets,
             shards,
             strays: StrayPackets::default(),
             failure,
@@ -177,8 +181,15 @@ impl Driver {
         let port = self.core.port();
         let (core, below, strays) = (&mut self.core, &mut self.below, &mut self.strays);
         let shards = &mut self.shards;
+        let tap = self.packets.as_ref();
+        let observe = |route: &Route, packet: &Bytes| {
+            if let Some(tap) = tap {
+                tap.received(route, packet);
+            }
+        };
         self.network.poll_receive(cx, |arrival| match arrival {
             NetworkInput::Packets(route, packets) if route.encapsulation.is_some() => {
+                let packets = &mut packets.inspect(|packet| observe(route, packet));
                 match shards {
                     Some(shards) => {
                         let mut own = packets.filter(|packet| shards.keeps(route, packet));
@@ -194,6 +205,7 @@ impl Driver {
                     destination_port(packet) == Some(port)
                         || strays.answers(now, port, route.local, packet)
                 });
+                let mut ours = ours.by_ref().inspect(|packet| observe(route, packet));
                 below.handle_datagrams(now, core, route, &mut ours);
             }
             NetworkInput::Icmp(icmp) => {
@@ -272,6 +284,9 @@ impl Driver {
             .outgoing
             .poll(|out| self.below.poll_transmit(now, &mut self.core, out))
         {
+            if let Some(tap) = &self.packets {
+                tap.sent(&transmit, bytes);
+            }
             let sent = self.network.send(cx, &transmit, bytes);
             // Over DTLS a refused probe is lost; the search continues when it times out. A packet that the host cannot
             // route is as good as lost there, too: the quoted bytes are no SCTP packet.

@@ -15,6 +15,7 @@ mod keys;
 mod many;
 mod names;
 mod pacing;
+mod packets;
 mod plain_ip;
 mod protection;
 mod reconfiguration;
