@@ -303,7 +303,7 @@ crates() {
   compile_plainly
   # Cargo takes a package of the same version for unchanged, where it was extracted and where it was built.
   rm -rf target/packages "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/carrick-*
-  cargo package --workspace --locked --no-verify --allow-dirty &&
+  cargo publish --workspace --dry-run --locked --no-verify --allow-dirty &&
     cargo package --locked --allow-dirty --target-dir target/packages -p carrick-wire -p carrick-proto -p carrick-dtls \
       -p carrick-ipc -p carrick -p carrick-netsim -p carrick-hosts -p carrick-simco -p carrick-sigtran -p carrick-lab
 }

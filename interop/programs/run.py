@@ -242,8 +242,8 @@ def sctp_test(near, far, _):
     server = far.start("sctp_test", "sctp_test", "-H", far.addresses[0], "-P", "7000", "-l")
     server.wait_until_it_listens(7000)
     # The client closes its socket right after its last message. On Linux, too, that ends an association that is not established
-    # yet, so that its messages have to take longer than a set-up with a guest.
-    repeats = ["-x", "100"]
+    # yet: the messages exceed the send buffer, so that the client waits for the set-up, however long it takes.
+    repeats = ["-c", "-1400", "-x", "1000"]
     addresses = ["-H", near.addresses[0], "-P", "7001", "-h", far.addresses[0], "-p", "7000"]
     near.run("sctp_test-client", "sctp_test", *addresses, "-s", *repeats)
     server.wait_for_output("COMMUNICATION_UP")
