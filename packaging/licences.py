@@ -17,6 +17,13 @@ PACKAGED = ("carrick-cli", "carrick-preload", "carrick-c")
 TEXT = re.compile(r"(licen[cs]e|copying|copyright|notice|unlicense)", re.IGNORECASE)
 
 
+def metadata_of(target):
+    """Returns what cargo knows of all packages for a target, with all features of the command."""
+    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--features", "carrick-cli/full",
+               "--filter-platform", target]
+    return json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
+
+
 def linked(metadata):
     """Returns the packages of other authors that the packaged crates need, without those of builds and tests."""
     packages = {package["id"]: package for package in metadata["packages"]}
@@ -49,10 +56,7 @@ def main():
     top = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     top.add_argument("--target", default="x86_64-unknown-linux-gnu")
     options = top.parse_args()
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--features", "carrick-cli/full",
-               "--filter-platform", options.target]
-    metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
-    crates, holders = linked(metadata), {}
+    crates, holders = linked(metadata_of(options.target)), {}
     print("Crates of other authors in the programs and libraries, besides Rust's own libraries (MIT or Apache-2.0):\n")
     for crate in crates:
         name = f"{crate['name']} {crate['version']}"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes the archive and the image of the static command twice and checks them: the same bytes, checksums, the command in a
-# root directory that has nothing else, a program under its supervision, and the image with Debian's podman.
+# Makes the archive and the image of the static command twice and checks them: the same bytes, checksums, the bill of
+# materials, the command in a root directory that has nothing else, a program under its supervision, and the image with
+# Debian's podman.
 #
 #   packaging/static_test.sh [--static FILE] [--built target/debug]
 #
@@ -41,6 +42,17 @@ case $printed in "carrick $version"*) ;; *) fail "another version: $printed" ;; 
 for file in share/man/man1/carrick-run.1 share/bash-completion/completions/carrick share/doc/carrick/THIRD-PARTY; do
     [ -s "$root/$file" ] || fail "no $file in the archive"
 done
+
+# The bill of materials has the crates whose licences are in the archive.
+packaging/sbom.py --target "$musl" >"$work/bill.json"
+python3 -B - "$work/bill.json" "$root/share/doc/carrick/THIRD-PARTY" <<'END'
+import json, re, sys
+with open(sys.argv[1], encoding="utf-8") as file:
+    components = {f"{c['name']} {c['version']}" for c in json.load(file)["components"]}
+with open(sys.argv[2], encoding="utf-8") as file:
+    listed = set(re.findall(r"^([\w-]+ [^:\n]+): ", file.read().partition("=" * 80)[0], re.MULTILINE))
+assert len(listed) > 50 and components == listed, components ^ listed
+END
 
 # Under supervision, programs need no preload library.
 # shellcheck disable=SC2016 # a fence of Markdown
