@@ -185,6 +185,7 @@ impl EventReport {
         let primary = paths.iter().find(|path| Some(path.id) == primary);
         let text = match (event, &path) {
             (_, Some(path)) => path_text(kind, path, primary),
+            (Event::NoProgress, None) => stall_text(paths, association),
             (event, None) => association_text(event, paths),
         };
         Some(Self { kind, path, text })
@@ -242,12 +243,33 @@ fn association_text(event: &Event, paths: &[PathStats]) -> String {
             text
         }
         Event::Dormant => "all paths are inactive".into(),
-        Event::NoProgress => "no progress of the cumulative TSN although the peer responds".into(),
         Event::Restarted => "the peer has restarted".into(),
         Event::PeerError(error) => format!("the peer reports an error: {}", error.cause),
         Event::Closed(reason) => format!("ended: {}", end_text(reason)),
         _ => String::new(),
     }
+}
+
+/// Returns the line of a stall: where the data is, and what may hold it up.
+fn stall_text(paths: &[PathStats], association: Option<&AssociationStats>) -> String {
+    let mut text =
+        String::from("no progress: the peer answers heartbeats and acknowledges no data");
+    let Some(stats) = association else {
+        return text;
+    };
+    let (bytes, queued) = (stats.outstanding_bytes, stats.queued_messages);
+    text += &format!("; {bytes} bytes are outstanding, {queued} messages wait behind them");
+    let current = paths.iter().find(|path| Some(path.id) == stats.current);
+    if let Some(path) = current {
+        text += &format!(", on path {}", PathReport::from(path));
+    }
+    text += &match stats.peer_rwnd {
+        0 => "; the peer's receive window is 0".into(),
+        window => format!(
+            "; the peer has room for {window} bytes, so that something on the way may drop packets with data, or large ones"
+        ),
+    };
+    text
 }
 
 /// Returns the end of an association in the words of the RFCs.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use carrick_proto::{CloseReason, Event, OperationError, PathId, Route, Transmit};
+use carrick_proto::{CloseReason, Event, EventReport, OperationError, PathId, Route, Transmit};
 
 use carrick_wire::{ChunkType, ParameterType};
 
@@ -118,6 +118,15 @@ fn stalled_data_is_reported_despite_heartbeats() {
     let reported = events.iter().filter(|e| **e == Event::NoProgress).count();
     assert_eq!(reported, 1, "{events:?}");
     assert!(!events.iter().any(|e| matches!(e, Event::Closed(_))));
+    let (paths, stats): (Vec<_>, _) = (w.paths(0, a).collect(), w.stats(0, a));
+    let report = EventReport::new(&Event::NoProgress, &paths, Some(&stats)).unwrap();
+    let path = paths
+        .iter()
+        .find(|path| Some(path.id) == stats.current)
+        .unwrap();
+    let words = "; 1000 bytes are outstanding, 0 messages wait behind them, on path ";
+    let (_, place) = report.text.split_once(words).unwrap();
+    assert!(place.contains(&path.remote.to_string()), "{place}");
     // The association ends, because heartbeats do not clear its error counter then.
     w.run(secs(3000));
     assert!(
