@@ -25,7 +25,7 @@ fn main() {
         matches!((top, root), (Ok(top), Ok(root)) if top == root)
     });
     let commit = git(&root, &["rev-parse", "--short=9", "HEAD"]).filter(|_| is_own);
-    let features = ["lab", "simco"].into_iter().filter(|feature| {
+    let features = ["dtls", "lab", "simco"].into_iter().filter(|feature| {
         let variable = format!("CARGO_FEATURE_{}", feature.to_uppercase());
         std::env::var_os(variable).is_some()
     });

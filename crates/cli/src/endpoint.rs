@@ -21,7 +21,7 @@ use crate::capture_file;
 use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
 use crate::parameters::{ParameterPlace, Parameters, set, validate};
-use crate::runtime::until_signal;
+use crate::runtime::{signal_received, until_signal};
 use crate::units;
 
 /// Duration of a set-up after which a line on standard error names the peer.
@@ -33,6 +33,9 @@ static DAEMON_REPORTED: Once = Once::new();
 
 /// Maximum duration of closing the endpoint after a failure.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Maximum duration of closing the endpoint of a server after a signal.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Options of an endpoint.
 #[derive(Debug, Clone, Args)]
@@ -222,6 +225,8 @@ impl EndpointArguments {
             .map(capture_file::open)
             .transpose()?;
         let is_default = self.udp_port.is_none() && !self.raw && !self.and_raw;
+        #[cfg(feature = "dtls")]
+        let is_default = is_default && config.dtls.is_none();
         #[cfg(target_os = "linux")]
         if is_default && let Some(daemon) = running_daemon() {
             config.encapsulation_port = None;
@@ -497,6 +502,41 @@ pub(crate) async fn with(
         }
         done => done,
     }
+}
+
+/// Runs `work` of a server until a signal, and then shuts its associations down, as far as that takes no longer than
+/// [`STOP_TIMEOUT`].
+pub(crate) async fn until_stopped(
+    endpoint: Endpoint,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let done = tokio::select! {
+        done = work => done,
+        _ = signal_received() => Ok(()),
+    };
+    if let (Err(Failure::Run(_)), Some(reason)) = (&done, endpoint.failure()) {
+        // The cause of the other error.
+        return Err(Failure::Run(reason.into()));
+    }
+    let report = endpoint.close_within(STOP_TIMEOUT).await;
+    if !report.is_empty() {
+        eprintln!("carrick: {report}");
+    }
+    done
+}
+
+/// Returns the line with the addresses and ports of an endpoint that accepts associations.
+///
+/// # Errors
+/// The endpoint has failed.
+pub(crate) async fn listening(endpoint: &Endpoint, port: u16) -> Result<String, Failure> {
+    let addresses = endpoint.local_addresses().await;
+    let addresses = addresses.map_err(|e| Failure::Run(e.to_string()))?;
+    let over = endpoint
+        .encapsulation_port()
+        .map_or("IP".into(), |p| format!("UDP port {p}"));
+    let addresses = list(&addresses);
+    Ok(format!("listening on {addresses} port {port} over {over}"))
 }
 
 /// Returns a failure with the number of messages that were not delivered, if the association has ended.

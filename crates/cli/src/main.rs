@@ -17,6 +17,7 @@ mod event_reports;
 mod executable;
 mod failure;
 mod files;
+mod framing;
 #[cfg(target_os = "linux")]
 mod given_options;
 mod help;
@@ -34,7 +35,7 @@ mod live;
 #[cfg(any(target_os = "linux", feature = "simco"))]
 mod log;
 mod manual;
-#[cfg(not(all(feature = "lab", feature = "simco")))]
+#[cfg(not(all(feature = "dtls", feature = "lab", feature = "simco")))]
 mod missing;
 mod mtp;
 mod parameters;
@@ -48,6 +49,7 @@ mod runtime;
 mod script;
 #[cfg(target_os = "linux")]
 mod sctp_library;
+mod security;
 #[cfg(feature = "simco")]
 mod simco;
 #[cfg(feature = "lab")]

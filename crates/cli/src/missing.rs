@@ -1,10 +1,12 @@
-//! Subcommands of features that this build does not have.
+//! Subcommands and options of features that this build does not have.
 
+#[cfg(not(all(feature = "lab", feature = "simco")))]
 use clap::Args;
 
 use crate::failure::Failure;
 
 /// Any arguments.
+#[cfg(not(all(feature = "lab", feature = "simco")))]
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Arguments {
@@ -12,9 +14,9 @@ pub(crate) struct Arguments {
     _arguments: Vec<String>,
 }
 
-/// Returns the failure of a subcommand that needs a feature of the crate.
-pub(crate) fn failure(subcommand: &str, feature: &str) -> Failure {
+/// Returns the failure of a subcommand or an option that needs a feature of the crate.
+pub(crate) fn failure(name: &str, feature: &str) -> Failure {
     Failure::Usage(format!(
-        "this build has no `{subcommand}`: install all with ./install, or build with --features {feature}"
+        "this build has no `{name}`: install all with ./install, or build with --features {feature}"
     ))
 }

@@ -148,6 +148,26 @@ fn decimal(number: &str) -> Result<f64, String> {
         .map_err(|_| format!("{number:?} is not a number"))
 }
 
+/// Parses bytes in hexadecimal digits; spaces, tabs and colons may separate them.
+pub(crate) fn hex_bytes(text: &str) -> Result<Vec<u8>, String> {
+    let digits = text.chars().filter(|c| !matches!(c, ' ' | '\t' | ':'));
+    let digits = digits.map(|c| {
+        let digit = c.to_digit(16);
+        digit
+            .map(|digit| digit as u8)
+            .ok_or("expected hexadecimal digits")
+    });
+    let digits: Vec<u8> = digits.collect::<Result<_, _>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(format!(
+            "expected two hexadecimal digits for each byte, and {} are an odd number",
+            digits.len()
+        ));
+    }
+    Ok(pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}
+
 /// Formats a quantity with a decimal prefix and three or four digits: `1.234 M`.
 pub(crate) fn decimal_prefix(value: f64) -> String {
     let mut value = value;

@@ -200,7 +200,7 @@ fn an_interrupt_does_not_wait_for_blocked_output() {
 
 #[test]
 fn help_and_the_version_are_no_mistakes() {
-    let features = "\nfeatures: lab, simco\n";
+    let features = "\nfeatures: dtls, lab, simco\n";
     for (argument, words) in [
         ("--help", "Usage: carrick"),
         ("-V", "carrick "),

@@ -9,6 +9,8 @@ mod c_libraries;
 mod capture;
 mod cat;
 #[cfg(target_os = "linux")]
+mod cat_sessions;
+#[cfg(target_os = "linux")]
 mod containers;
 mod demo;
 mod event_log;

@@ -1,0 +1,362 @@
+//! Options of DTLS below SCTP (RFC 8261) and of authentication of chunks (RFC 4895), which `cat` and `proxy` share.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use carrick::{
+    AssociationConfig, AssociationControl, AuthenticationConfig, ChunkType, Config, Endpoint,
+    SharedKey, SharedKeyId,
+};
+use clap::Args;
+
+use crate::endpoint::EndpointArguments;
+use crate::failure::Failure;
+use crate::units::hex_bytes;
+
+/// Maximum number of shared keys of an association.
+const MAX_KEYS: usize = 63;
+
+/// Options of DTLS and of authentication.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Security")]
+pub(crate) struct SecurityArguments {
+    /// Use SCTP over DTLS (RFC 8261) in UDP; needs --trust.
+    #[arg(long, conflicts_with_all = ["raw", "and_raw"], requires = "trust")]
+    pub(crate) dtls: bool,
+    /// PEM file with this side's certificate on P-256 or P-384, and with its private key unless --key is given [default: generated
+    /// for this run, and its fingerprint printed].
+    #[arg(long, value_name = "FILE", requires = "dtls")]
+    certificate: Option<PathBuf>,
+    /// PEM file with the private key of the certificate.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+    /// Trusted peer: the SHA-256 fingerprint of its certificate, a PEM file with the certificate, or any; may be given several
+    /// times. With any, an attacker on the path can read and change all data.
+    #[arg(long, value_name = "FINGERPRINT|FILE|any", requires = "dtls")]
+    trust: Vec<String>,
+    /// File with endpoint-pair shared keys (RFC 4895), one ID:HEX a line; the first one authenticates what this side sends, and
+    /// the null key is not accepted. The peer needs the same keys.
+    #[arg(long, value_name = "FILE")]
+    auth_key_file: Option<PathBuf>,
+    /// Endpoint-pair shared key; may be given several times. Other users see it in the list of processes, which --auth-key-file
+    /// avoids.
+    #[arg(long, value_name = "ID:HEX", conflicts_with = "auth_key_file")]
+    auth_key: Vec<KeyOption>,
+    /// Chunks that the peer has to authenticate, by name or number, separated by commas [default: DATA and I-DATA if there is a
+    /// key].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = chunk_type)]
+    auth_chunks: Vec<ChunkType>,
+}
+
+/// Shared key of the command line or of a file.
+#[derive(Debug, Clone)]
+struct KeyOption(SharedKey);
+
+impl FromStr for KeyOption {
+    type Err = String;
+
+    /// Errors do not repeat the secret.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (id, secret) = text.split_once(':').ok_or("expected ID:HEX")?;
+        let id = id.trim().parse();
+        let id = id.map_err(|_| "expected a key identifier from 0 to 65535 before the colon")?;
+        let secret = hex_bytes(secret.trim()).map_err(|why| format!("key {id}: {why}"))?;
+        if secret.is_empty() {
+            return Err(format!("key {id} is empty: write its bytes in hexadecimal"));
+        }
+        Ok(Self(SharedKey {
+            id: SharedKeyId(id),
+            secret: secret.into(),
+        }))
+    }
+}
+
+/// Parses the name of a chunk type, such as `heartbeat-ack`, or its number.
+fn chunk_type(text: &str) -> Result<ChunkType, String> {
+    // RFC 4895, section 3.2.
+    const NEVER: [ChunkType; 4] = [
+        ChunkType::INIT,
+        ChunkType::INIT_ACK,
+        ChunkType::SHUTDOWN_COMPLETE,
+        ChunkType::AUTH,
+    ];
+    let name = text.trim().replace(' ', "-");
+    let is_named = |kind: &ChunkType| {
+        let own = kind.to_string().replace(' ', "-");
+        own.eq_ignore_ascii_case(&name)
+    };
+    let named = (0..=u8::MAX).map(ChunkType).find(is_named);
+    match named.or_else(|| name.parse().ok().map(ChunkType)) {
+        Some(kind) if NEVER.contains(&kind) => Err(format!(
+            "{kind} cannot be authenticated (RFC 4895, section 3.2)"
+        )),
+        Some(kind) => Ok(kind),
+        None => Err("expected names or numbers of chunk types, such as data,heartbeat,128".into()),
+    }
+}
+
+/// What the options select, read from the files.
+#[derive(Debug, Default)]
+pub(crate) struct Security {
+    authentication: Option<AuthenticationConfig>,
+    #[cfg(feature = "dtls")]
+    dtls: Option<carrick::dtls::DtlsConfig>,
+}
+
+impl SecurityArguments {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has something else.
+    pub(crate) fn load(&self) -> Result<Security, Failure> {
+        #[cfg(not(feature = "dtls"))]
+        if self.dtls {
+            return Err(crate::missing::failure("--dtls", "dtls"));
+        }
+        Ok(Security {
+            authentication: self.authentication()?,
+            #[cfg(feature = "dtls")]
+            dtls: self.dtls.then(|| dtls::config(self)).transpose()?,
+        })
+    }
+
+    fn authentication(&self) -> Result<Option<AuthenticationConfig>, Failure> {
+        let keys = match &self.auth_key_file {
+            Some(path) => keys_of_file(path)?,
+            None => self.auth_key.clone(),
+        };
+        if keys.is_empty() && self.auth_chunks.is_empty() {
+            return Ok(None);
+        }
+        if keys.len() > MAX_KEYS {
+            return Err(Failure::Usage(format!(
+                "{} shared keys: an association has at most {MAX_KEYS}",
+                keys.len()
+            )));
+        }
+        let mut config = AuthenticationConfig::default();
+        config.required.clone_from(&self.auth_chunks);
+        if let Some(KeyOption(first)) = keys.first() {
+            config.active = first.id;
+            config.null_key = false;
+            if config.required.is_empty() {
+                config.required = vec![ChunkType::DATA, ChunkType::I_DATA];
+            }
+        }
+        config.keys = keys.into_iter().map(|KeyOption(key)| key).collect();
+        Ok(Some(config))
+    }
+}
+
+/// Reads keys from the lines of a file; empty lines and those that begin with # are skipped.
+fn keys_of_file(path: &Path) -> Result<Vec<KeyOption>, Failure> {
+    let fault = |why: String| Failure::Usage(format!("--auth-key-file {}: {why}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
+    let lines = text.lines().map(str::trim).zip(1..);
+    let lines = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+    let keys = lines.map(|(line, number)| {
+        let key = line.parse();
+        key.map_err(|why: String| fault(format!("line {number}: {why}")))
+    });
+    let keys: Vec<KeyOption> = keys.collect::<Result<_, _>>()?;
+    if keys.is_empty() {
+        return Err(fault("no key: write ID:HEX".into()));
+    }
+    Ok(keys)
+}
+
+impl Security {
+    /// Opens an endpoint that accepts associations on this SCTP port.
+    ///
+    /// # Errors
+    /// A parameter is out of its range, or the sockets cannot be opened.
+    pub(crate) fn listen(
+        &self,
+        endpoint: &EndpointArguments,
+        port: u16,
+        streams: u16,
+    ) -> Result<Endpoint, Failure> {
+        let association = self.association(endpoint, streams)?;
+        let change = |config: Config| self.protect(config.association(association));
+        Ok(endpoint.listen_with(&[], port, change)?.endpoint)
+    }
+
+    /// Opens an endpoint that only connects, to peers at these addresses.
+    ///
+    /// # Errors
+    /// A parameter is out of its range, or the sockets cannot be opened.
+    pub(crate) fn open_towards(
+        &self,
+        endpoint: &EndpointArguments,
+        peers: &[IpAddr],
+        streams: u16,
+    ) -> Result<Endpoint, Failure> {
+        let association = self.association(endpoint, streams)?;
+        let change = |config: Config| self.protect(config.association(association));
+        Ok(endpoint.open_towards_with(peers, change)?.endpoint)
+    }
+
+    /// Returns the parameters of associations.
+    fn association(
+        &self,
+        endpoint: &EndpointArguments,
+        streams: u16,
+    ) -> Result<AssociationConfig, Failure> {
+        let mut association = endpoint.association.config(streams)?;
+        if let Some(config) = &self.authentication {
+            association.extensions.authentication = true;
+            association.security.authentication = config.clone();
+        }
+        Ok(association)
+    }
+
+    fn protect(&self, config: Config) -> Config {
+        #[cfg(feature = "dtls")]
+        if let Some(dtls) = &self.dtls {
+            return config.dtls(dtls.clone());
+        }
+        config
+    }
+
+    /// Checks an association.
+    ///
+    /// # Errors
+    /// The peer does not authenticate chunks.
+    pub(crate) fn check(&self, association: &AssociationControl) -> Result<(), Failure> {
+        if self.authentication.is_some() && !association.extensions().authentication {
+            return Err(Failure::Run(
+                "the peer does not offer authentication of chunks (RFC 4895), which --auth-key and --auth-chunks require".into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the line about the peer's certificate; `None` without DTLS, and if no certificate was requested.
+#[cfg(feature = "dtls")]
+pub(crate) fn peer_identity(association: &AssociationControl) -> Option<String> {
+    let fingerprint = association.peer_fingerprint()?;
+    Some(format!(
+        "the peer's certificate has the SHA-256 fingerprint {fingerprint}"
+    ))
+}
+
+/// Builds without DTLS have no certificates.
+#[cfg(not(feature = "dtls"))]
+pub(crate) fn peer_identity(_: &AssociationControl) -> Option<String> {
+    None
+}
+
+#[cfg(feature = "dtls")]
+mod dtls {
+    use carrick::dtls::{Certificate, Dtls, DtlsConfig, Fingerprint, Trust};
+    use rustls_pki_types::pem::PemObject;
+    use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+    use super::{Failure, Path, SecurityArguments, fs};
+
+    /// Trust in any peer.
+    const ANY: &str = "any";
+
+    /// Returns the configuration of sessions, and prints the fingerprint of a generated certificate.
+    pub(super) fn config(arguments: &SecurityArguments) -> Result<DtlsConfig, Failure> {
+        let trust = trust(&arguments.trust)?;
+        let certificate = if let Some(path) = &arguments.certificate {
+            certificate(path, arguments.key.as_deref().unwrap_or(path))?
+        } else {
+            let certificate = Certificate::generate();
+            let certificate = certificate.map_err(|error| Failure::Run(error.to_string()))?;
+            eprintln!(
+                "carrick: this side's certificate has the SHA-256 fingerprint {}",
+                certificate.fingerprint()
+            );
+            certificate
+        };
+        let config = DtlsConfig::new(certificate, trust);
+        // The key is read when a session signs.
+        Dtls::new(config.clone())
+            .map_err(|error| Failure::Usage(format!("--certificate and --key: {error}")))?;
+        Ok(config)
+    }
+
+    fn fault(option: &str, path: &Path, why: impl std::fmt::Display) -> Failure {
+        Failure::Usage(format!("{option} {}: {why}", path.display()))
+    }
+
+    fn certificate(path: &Path, key: &Path) -> Result<Certificate, Failure> {
+        let file = fs::read(path).map_err(|error| fault("--certificate", path, error))?;
+        let own = CertificateDer::from_pem_slice(&file);
+        let own = own.map_err(|_| fault("--certificate", path, "no certificate in PEM"))?;
+        let file = fs::read(key).map_err(|error| fault("--key", key, error))?;
+        let secret = PrivateKeyDer::from_pem_slice(&file);
+        let secret = secret.map_err(|_| fault("--key", key, "no private key in PEM"))?;
+        Ok(Certificate::from_der(
+            own.to_vec(),
+            secret.secret_der().to_vec(),
+        ))
+    }
+
+    fn trust(peers: &[String]) -> Result<Trust, Failure> {
+        if peers.iter().any(|peer| peer == ANY) {
+            return Ok(Trust::Anyone);
+        }
+        let mut fingerprints = Vec::with_capacity(peers.len());
+        for peer in peers {
+            if let Ok(fingerprint) = peer.parse::<Fingerprint>() {
+                fingerprints.push(fingerprint);
+                continue;
+            }
+            let path = Path::new(peer);
+            let why = "neither a SHA-256 fingerprint (32 pairs of hexadecimal digits with colons), nor any, nor a file";
+            let file = fs::read(path).map_err(|error| {
+                fault(
+                    "--trust",
+                    path,
+                    format_args!("{why} that can be read: {error}"),
+                )
+            })?;
+            let known = fingerprints.len();
+            for certificate in CertificateDer::pem_slice_iter(&file).flatten() {
+                fingerprints.push(Fingerprint::of(&certificate));
+            }
+            if fingerprints.len() == known {
+                return Err(fault("--trust", path, "no certificate in PEM"));
+            }
+        }
+        Ok(Trust::Fingerprints(fingerprints))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunk_types_have_names_and_numbers() {
+        for (text, kind) in [
+            ("data", ChunkType::DATA),
+            ("I-DATA", ChunkType::I_DATA),
+            ("heartbeat-ack", ChunkType::HEARTBEAT_ACK),
+            ("heartbeat ack", ChunkType::HEARTBEAT_ACK),
+            ("192", ChunkType::FORWARD_TSN),
+        ] {
+            assert_eq!(chunk_type(text), Ok(kind), "{text}");
+        }
+        for wrong in ["", "dta", "256", "-1", "init", "15"] {
+            assert!(chunk_type(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn keys_are_identifiers_with_secrets() {
+        let KeyOption(key) = "7: 00ff".parse().unwrap();
+        assert_eq!(key.id, SharedKeyId(7));
+        assert_eq!(key.secret, &[0, 255][..]);
+        for wrong in ["00ff", "x:00", "65536:00", "1:", "1:0", "1:secret"] {
+            let error = wrong.parse::<KeyOption>().unwrap_err();
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}
