@@ -50,6 +50,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "proxy",
+        &[
+            "carrick proxy tcp:127.0.0.1:3868 sctp:192.0.2.1,198.51.100.1:3868 --framing diameter",
+            "carrick proxy sctp:2905 tcp:127.0.0.1:2905 --framing m3ua --verbose",
+            "carrick proxy sctp:38412 unix-seqpacket:/run/amf.socket --ppid 60",
+        ],
+    ),
+    (
         "run",
         &[
             "carrick run -- iperf3 -s",

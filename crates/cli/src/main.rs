@@ -41,6 +41,7 @@ mod mtp;
 mod parameters;
 mod perf;
 mod progress;
+mod proxy;
 #[cfg(feature = "lab")]
 mod reproduce;
 #[cfg(target_os = "linux")]
@@ -102,6 +103,7 @@ enum Command {
     #[command(hide = true)]
     BenchEnd(bench::end::Arguments),
     Cat(cat::Arguments),
+    Proxy(proxy::Arguments),
     #[cfg(target_os = "linux")]
     Run(run::Arguments),
     #[cfg(target_os = "linux")]
@@ -155,6 +157,7 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::BenchEnd(arguments) => bench::end::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),
+        Command::Proxy(arguments) => proxy::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Run(arguments) => run::run(&arguments),
         #[cfg(target_os = "linux")]

@@ -97,7 +97,7 @@ fn chunk_type(text: &str) -> Result<ChunkType, String> {
     }
 }
 
-/// What the options select, read from the files.
+/// Configuration that the options select, with the contents of the files.
 #[derive(Debug, Default)]
 pub(crate) struct Security {
     authentication: Option<AuthenticationConfig>,

@@ -204,7 +204,7 @@ fn messages_that_do_not_fit_are_refused() {
         length: 65_536,
         limit: 65_535,
     };
-    assert_eq!(refused(Framing::Length16, &[0; 65_536]), too_long);
+    assert_eq!(refused(Framing::Length16, &vec![0; 65_536]), too_long);
     let wrong = FramingError::WrongLength {
         header: 8,
         message: 9,

@@ -155,7 +155,7 @@ fn a_program_that_is_not_there_is_named() {
     listener.assert_failed(1, "cannot run \"no-such-program\"");
 }
 
-/// What `--json` writes is valid input of `--input json`, and keeps the attributes of messages.
+/// Objects that `--json` writes are valid input of `--input json`, and keep the attributes of messages.
 #[test]
 fn json_output_is_valid_input() {
     let first = [

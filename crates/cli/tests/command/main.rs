@@ -35,6 +35,8 @@ mod operator;
 mod paths;
 mod perf;
 #[cfg(target_os = "linux")]
+mod proxy;
+#[cfg(target_os = "linux")]
 mod restored_listeners;
 mod script;
 #[cfg(target_os = "linux")]
