@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use carrick::{
-    AssociationConfig, AssociationControl, AuthenticationConfig, ChunkType, Config, Endpoint,
-    SharedKey, SharedKeyId,
+    AssociationControl, AuthenticationConfig, ChunkType, Config, Endpoint, SharedKey, SharedKeyId,
 };
 use clap::Args;
 
@@ -178,8 +177,7 @@ impl Security {
         port: u16,
         streams: u16,
     ) -> Result<Endpoint, Failure> {
-        let association = self.association(endpoint, streams)?;
-        let change = |config: Config| self.protect(config.association(association));
+        let change = self.change(endpoint, streams)?;
         Ok(endpoint.listen_with(&[], port, change)?.endpoint)
     }
 
@@ -193,31 +191,32 @@ impl Security {
         peers: &[IpAddr],
         streams: u16,
     ) -> Result<Endpoint, Failure> {
-        let association = self.association(endpoint, streams)?;
-        let change = |config: Config| self.protect(config.association(association));
+        let change = self.change(endpoint, streams)?;
         Ok(endpoint.open_towards_with(peers, change)?.endpoint)
     }
 
-    /// Returns the parameters of associations.
-    fn association(
+    /// Returns the change of an endpoint's configuration.
+    fn change(
         &self,
         endpoint: &EndpointArguments,
         streams: u16,
-    ) -> Result<AssociationConfig, Failure> {
+    ) -> Result<impl FnOnce(Config) -> Config + use<>, Failure> {
         let mut association = endpoint.association.config(streams)?;
         if let Some(config) = &self.authentication {
             association.extensions.authentication = true;
             association.security.authentication = config.clone();
         }
-        Ok(association)
-    }
-
-    fn protect(&self, config: Config) -> Config {
         #[cfg(feature = "dtls")]
-        if let Some(dtls) = &self.dtls {
-            return config.dtls(dtls.clone());
-        }
-        config
+        let dtls = self.dtls.clone();
+        Ok(move |config: Config| {
+            let config = config.association(association);
+            #[cfg(feature = "dtls")]
+            let config = match dtls {
+                Some(dtls) => config.dtls(dtls),
+                None => config,
+            };
+            config
+        })
     }
 
     /// Checks an association.
