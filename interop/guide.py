@@ -18,7 +18,10 @@ import tempfile
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 # Programs that a page needs.
-PAGES = {"docs/guide/diameter-sip.md": ["freeDiameterd", "kamailio", "sipsak", "openssl"]}
+PAGES = {
+    "docs/guide/diameter-sip.md": ["freeDiameterd", "kamailio", "sipsak", "openssl"],
+    "docs/guide/proxy.md": ["freeDiameterd", "ncat", "openssl"],
+}
 LIMIT = 180  # seconds; the pages wait for what they describe
 
 # A process namespace ends all processes with the shell; mounts and networks go with it.

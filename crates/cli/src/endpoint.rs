@@ -535,8 +535,14 @@ pub(crate) async fn listening(endpoint: &Endpoint, port: u16) -> Result<String, 
     let over = endpoint
         .encapsulation_port()
         .map_or("IP".into(), |p| format!("UDP port {p}"));
-    let addresses = list(&addresses);
-    Ok(format!("listening on {addresses} port {port} over {over}"))
+    Ok(match &addresses[..] {
+        // Below DTLS an endpoint has no addresses of the host.
+        [] => format!("listening on port {port} over DTLS in {over}"),
+        addresses => {
+            let addresses = list(addresses);
+            format!("listening on {addresses} port {port} over {over}")
+        }
+    })
 }
 
 /// Returns a failure with the number of messages that were not delivered, if the association has ended.
