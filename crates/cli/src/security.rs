@@ -358,4 +358,16 @@ mod tests {
             assert!(!error.contains("secret"), "{error}");
         }
     }
+
+    #[cfg(not(feature = "dtls"))]
+    #[test]
+    fn builds_without_dtls_name_its_feature() {
+        let arguments = SecurityArguments {
+            dtls: true,
+            ..SecurityArguments::default()
+        };
+        let refused = arguments.load();
+        let names = |line: &str| line.contains("--features dtls");
+        assert!(matches!(refused, Err(Failure::Usage(line)) if names(&line)));
+    }
 }

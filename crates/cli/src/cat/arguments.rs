@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// the local port.
     #[arg(value_name = "HOST PORT", required = true, num_args = 1..=2)]
     target: Vec<String>,
-    /// Wait for one association instead of connecting.
+    /// Wait for an association instead of connecting.
     #[arg(short, long)]
     listen: bool,
     /// Accept further associations, at the same time and after the end of others, until a signal ends the program. Input is sent
@@ -74,27 +74,25 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) to: PeerArguments,
     #[command(flatten)]
-    pub(super) security: SecurityArguments,
-    #[command(flatten)]
     pub(super) endpoint: EndpointArguments,
+    #[command(flatten)]
+    pub(super) security: SecurityArguments,
 }
 
 /// Process of each association.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Options")]
 pub(super) struct ProcessArguments {
     /// Run this program, with arguments separated by spaces and without a shell, for each association: its output is sent, and
     /// received messages are its input. Its end shuts the association down.
     #[arg(short, long, value_name = "COMMAND", conflicts_with_all = ["sh_exec", "recv_only", "send_only"])]
     pub(super) exec: Option<String>,
-    /// The same with a command line of /bin/sh.
+    /// Run this command line by /bin/sh for each association, as --exec does.
     #[arg(short = 'c', long, value_name = "COMMAND", conflicts_with_all = ["recv_only", "send_only"])]
     pub(super) sh_exec: Option<String>,
 }
 
 /// Attributes of the sent messages.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Options")]
 pub(crate) struct MessageArguments {
     /// Stream number of the sent messages.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=65_534))]

@@ -18,17 +18,17 @@ pub(crate) const MAX_MESSAGE: usize = 1 << 20;
 pub(crate) enum Framing {
     /// Each line is a message, with its newline.
     Lines,
-    /// The length of the message in 16 bits, big endian, which does not count itself, then the message.
+    /// Length in 16 bits, big endian, before each message; it does not count itself.
     Length16,
-    /// The length of the message in 32 bits, big endian, which does not count itself, then the message.
+    /// Length in 32 bits, big endian, before each message; it does not count itself.
     Length32,
-    /// The common header of M3UA (RFC 4666, section 3.1), which SUA, M2UA and IUA have as well.
+    /// Common header of M3UA (RFC 4666, section 3.1), SUA, M2UA and IUA.
     M3ua,
-    /// The header of Diameter (RFC 6733, section 3).
+    /// Header of Diameter (RFC 6733, section 3).
     Diameter,
     /// No delimiters: what a read returns is a message.
     Chunks,
-    /// A datagram is a message: for sides with datagrams.
+    /// A datagram is a message, for sides with datagrams.
     Pdu,
 }
 

@@ -77,9 +77,9 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     to: PeerArguments,
     #[command(flatten)]
-    security: SecurityArguments,
-    #[command(flatten)]
     endpoint: EndpointArguments,
+    #[command(flatten)]
+    security: SecurityArguments,
 }
 
 impl Arguments {
