@@ -18,9 +18,6 @@ use crate::failure::Failure;
 use crate::runtime;
 use crate::security::Security;
 
-/// Time for an association to be shut down after a signal.
-const STOP_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// Time after which a failed `accept` is repeated, e.g. for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -196,13 +193,13 @@ impl Proxy {
             .security
             .open_towards(&self.endpoint, &target.addresses, self.streams);
         let done = match opened {
-            Ok(endpoint) => {
+            Ok(own) => {
                 let mut stopping = self.stopping.subscribe();
                 let done = tokio::select! {
-                    done = self.connected(number, &endpoint, local, target, &counts) => done,
+                    done = self.connected(number, &own, local, target, &counts) => done,
                     _ = stopping.wait_for(|stopping| *stopping) => Ok(()),
                 };
-                let report = endpoint.close_within(STOP_TIMEOUT).await;
+                let report = own.close_within(endpoint::STOP_TIMEOUT).await;
                 match done {
                     Ok(()) if report.undelivered > 0 => Err(report.to_string()),
                     done => done,

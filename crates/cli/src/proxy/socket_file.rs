@@ -37,7 +37,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 /// Opens a socket that is not bound or connected.
 pub(super) fn socket(kind: Type) -> io::Result<Socket> {
-    Socket::new(Domain::UNIX, kind.cloexec(), None)
+    Socket::new(Domain::UNIX, kind, None)
 }
 
 /// Listens on a path. The file of a socket that no process has any more is replaced; the umask determines who may connect.
