@@ -90,7 +90,7 @@
 //! # Features
 //!
 //! - `dtls`: SCTP over DTLS (RFC 8261).
-//! - `serde`: `Serialize` for statistics, `Deserialize` for [`AssociationConfig`].
+//! - `serde`: `Serialize` for statistics, `Serialize` and `Deserialize` for [`AssociationConfig`].
 //! - `tracing`: events for `tracing` subscribers, in a span for each association.
 //! - `event-log`: `EventLog`, what endpoints decide as lines of JSON.
 #![forbid(unsafe_code)]

@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use serde::de::{Deserializer, Error, Visitor};
+use serde::ser::Serializer;
 
 /// Units with their nanoseconds.
 const UNITS: [(&str, u64); 6] = [
@@ -15,6 +16,18 @@ const UNITS: [(&str, u64); 6] = [
     ("h", 3_600_000_000_000),
 ];
 
+/// Writes a time with the largest unit of s, ms and us in which it is a whole number.
+pub(crate) fn serialize<S: Serializer>(time: &Duration, output: S) -> Result<S::Ok, S::Error> {
+    let micros = time.as_micros();
+    if micros.is_multiple_of(1_000_000) {
+        output.collect_str(&format_args!("{}s", micros / 1_000_000))
+    } else if micros.is_multiple_of(1_000) {
+        output.collect_str(&format_args!("{}ms", micros / 1_000))
+    } else {
+        output.collect_str(&format_args!("{micros}us"))
+    }
+}
+
 /// Reads a time.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
     input.deserialize_str(TimeVisitor)
@@ -22,13 +35,36 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Duratio
 
 /// Times that may be absent.
 pub(crate) mod optional {
-    use super::{Deserializer, Duration};
+    use serde::Deserialize;
 
-    /// Reads a time; a file without one does not have the key.
+    use super::{Deserializer, Duration, Serializer};
+
+    /// A time that is there.
+    struct Time(Duration);
+
+    impl<'de> Deserialize<'de> for Time {
+        fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+            super::deserialize(input).map(Self)
+        }
+    }
+
+    #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+    pub(crate) fn serialize<S: Serializer>(
+        time: &Option<Duration>,
+        output: S,
+    ) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(time) => super::serialize(time, output),
+            None => output.serialize_none(),
+        }
+    }
+
+    /// Reads a time, or that there is none; a file of TOML without one does not have the key.
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         input: D,
     ) -> Result<Option<Duration>, D::Error> {
-        super::deserialize(input).map(Some)
+        let time = Option::<Time>::deserialize(input)?;
+        Ok(time.map(|time| time.0))
     }
 }
 

@@ -44,14 +44,14 @@ pub use streams::{Grants, StreamConfig, StreamScheduler};
 /// assert_eq!(config.validate(), Ok(()));
 /// ```
 ///
-/// With the feature `serde` it is read from configuration files: the names of the fields in kebab case, and times with
-/// their unit, such as `"250ms"`. What a file does not have is as recommended; keys of authentication,
+/// With the feature `serde` it is written to and read from configuration files: the names of the fields in kebab case, and
+/// times with their unit, such as `"250ms"`. What a file does not have is as recommended; keys of authentication,
 /// [`SecurityConfig::protection`] and [`Self::research`] are set by the program.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize),
     serde(default, deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub struct AssociationConfig {
@@ -92,7 +92,7 @@ portable_struct! {
 #[non_exhaustive]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize),
     serde(default, deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub struct TimerConfig {
@@ -145,7 +145,7 @@ portable_struct! {
 #[non_exhaustive]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize),
     serde(default, deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub struct BufferConfig {
@@ -182,7 +182,7 @@ portable_struct! {
 #[non_exhaustive]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize),
     serde(default, deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub struct TransmissionConfig {

@@ -12,7 +12,7 @@ pub(crate) const BASE_MTU: usize = 1200;
 #[non_exhaustive]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize),
     serde(default, deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub struct MtuConfig {
@@ -63,7 +63,7 @@ impl Default for MtuConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize),
     serde(default, deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub struct PathMtuDiscovery {

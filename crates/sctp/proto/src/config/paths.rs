@@ -14,7 +14,7 @@ pub(crate) const MAX_DSCP: u8 = 63;
 #[non_exhaustive]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize),
     serde(default, deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub struct PathConfig {

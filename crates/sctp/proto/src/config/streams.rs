@@ -5,7 +5,7 @@
 #[non_exhaustive]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize),
     serde(default, deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub struct StreamConfig {
@@ -49,7 +49,7 @@ impl Default for StreamConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize),
     serde(default, deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub struct Grants {
@@ -80,7 +80,7 @@ impl Default for Grants {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
 pub enum StreamScheduler {
