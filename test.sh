@@ -117,7 +117,7 @@ shards() {
   CARRICK_SHARDS=2 cargo test -p carrick --locked --no-fail-fast --test sockets
 }
 
-# The package for Python; in a long run as a wheel, with its notebooks and a cluster of Dask.
+# The packages for Python; in a long run as wheels, with the notebooks and a cluster of Dask.
 python_package() {
   built && scripts/python.sh ${long:+--long}
 }
