@@ -188,13 +188,21 @@ impl Association {
         })
     }
 
-    /// Waits for an event: its kind, text, values in JSON, unsent bytes and reason; `None` after the last one.
-    fn next_event<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let handles = self.handles.get()?;
-        let events = Arc::clone(&handles.events);
+    /// Returns the event that a task was woken for: kind, text, values in JSON, unsent bytes and reason.
+    fn try_event<'py>(&self, py: Python<'py>) -> PyResult<Option<event::Entry<'py>>> {
+        let next = lock(&self.handles.get()?.events).take();
+        Ok(next.map(|next| next.entry(py)))
+    }
+
+    /// Waits until there is an event; false after the last one.
+    fn event_ready<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let events = Arc::clone(&self.handles.get()?.events);
         let control = self.control()?;
         wait_alone(&self.waiting_for_event, py, ("events", "events"), || {
-            event_loop::awaitable(py, event::next(events, control))
+            event_loop::awaitable(py, async move {
+                let is_there = event::ready(events, control).await;
+                Python::attach(|py| Ok(is_there.into_pyobject(py)?.to_owned().into_any().unbind()))
+            })
         })
     }
 
@@ -251,6 +259,13 @@ impl Association {
     #[getter]
     fn peer_port(&self) -> PyResult<u16> {
         Ok(self.control()?.peer_port())
+    }
+
+    /// Fingerprint of the peer's certificate; `None` without DTLS.
+    #[getter]
+    fn peer_fingerprint(&self) -> PyResult<Option<String>> {
+        let fingerprint = self.control()?.peer_fingerprint();
+        Ok(fingerprint.as_ref().map(ToString::to_string))
     }
 
     #[getter]

@@ -4,11 +4,13 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use carrick::dtls::DtlsConfig;
 use carrick::{AssociationConfig, Preset, Transport};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::certificate::{Certificate, trust};
 use crate::error;
 
 /// Declares the parameters of an endpoint that have no argument of their own; their defaults are the library's.
@@ -56,6 +58,7 @@ struct Given {
     transport: TransportName,
     daemon: Option<PathBuf>,
     preset: String,
+    trusted: Option<Vec<String>>,
     parameters: Map<String, Value>,
 }
 
@@ -76,9 +79,9 @@ pub(crate) struct Config {
 
 #[pymethods]
 impl Config {
-    /// Reads a configuration in JSON.
+    /// Reads a configuration in JSON, with the certificate for DTLS.
     #[new]
-    fn new(json: &str) -> PyResult<Self> {
+    fn new(json: &str, certificate: Option<&Certificate>) -> PyResult<Self> {
         let given: Given = parse(json)?;
         let port = given.udp_port;
         let mut config = carrick::Config::udp(given.addresses)
@@ -100,6 +103,16 @@ impl Config {
         let preset =
             preset.map_err(|why| error::config(&format!("preset: {:?}: {why}", given.preset)))?;
         config.association = preset.config();
+        config.dtls = match (certificate, &given.trusted) {
+            (None, None) => None,
+            (Some(certificate), Some(trusted)) => {
+                Some(DtlsConfig::new(certificate.own.clone(), trust(trusted)?))
+            }
+            _ => {
+                let why = "DTLS needs both certificate and trusted: the fingerprints of peers, or \"anyone\"";
+                return Err(error::config(&format!("configuration: {why}")));
+            }
+        };
         let mut tree = Tree::of(&config)?;
         for (name, value) in &given.parameters {
             tree.set(name, value)?;

@@ -7,6 +7,7 @@ use carrick::{ConnectOptions, Incoming, Peer};
 use pyo3::prelude::*;
 
 use crate::association::{Association, json};
+use crate::certificate::trust;
 use crate::close::Report;
 use crate::config::Config;
 use crate::runtime::{self, Owned, lock};
@@ -67,6 +68,7 @@ impl Endpoint {
         hosts: Vec<String>,
         port: u16,
         udp_port: Option<u16>,
+        trusted: Option<Vec<String>>,
         config: Option<&Config>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let endpoint = self.endpoint()?;
@@ -77,6 +79,7 @@ impl Endpoint {
         let mut options = ConnectOptions::new();
         options.encapsulation_port = udp_port;
         options.association = association;
+        options.trust = trusted.map(|trusted| trust(&trusted)).transpose()?;
         event_loop::awaitable(py, async move {
             let connected = endpoint.connect_with(Peer::new(hosts, port), options).await;
             let connected = connected.map_err(|why| error::connect(&why))?;

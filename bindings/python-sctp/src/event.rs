@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, ready};
 
 use carrick::{
-    AddressEvent, AssociationControl, AssociationStats, AuthenticationEvent, CloseReason, Event,
-    EventReport, Events, Notification, PathId, PathReport, PathStats, ReconfigOutcome, SendFailure,
+    AddressEvent, AssociationControl, AssociationStats, AuthenticationEvent, Event, EventReport,
+    Events, Notification, PathId, PathReport, PathStats, ReconfigOutcome, ReportKind, SendFailure,
     StreamDirection,
 };
 use pyo3::prelude::*;
@@ -18,81 +18,77 @@ use crate::runtime::lock;
 /// Receiver of the events of an association.
 #[derive(Debug)]
 pub(crate) struct EventReader {
-    pub(crate) events: Events,
-    /// Event that was received and not returned.
-    next: Option<Notification>,
+    events: Events,
+    /// Event that was received and is not described yet.
+    received: Option<Notification>,
+    /// Event that a waiting task was woken for.
+    first: Option<Description>,
     /// Paths and counters at the last event.
     paths: Vec<PathStats>,
     stats: Option<AssociationStats>,
 }
 
+/// Kind, text, values in JSON, unsent bytes and reason of an event.
+pub(crate) type Entry<'py> = (
+    &'static str,
+    String,
+    String,
+    Option<Bound<'py, PyBytes>>,
+    Option<Reason>,
+);
+
 impl EventReader {
     pub(crate) fn new(events: Events) -> Self {
         Self {
             events,
-            next: None,
+            received: None,
+            first: None,
             paths: Vec::new(),
             stats: None,
         }
     }
+
+    /// Takes the event that a task was woken for.
+    pub(crate) fn take(&mut self) -> Option<Description> {
+        self.first.take()
+    }
 }
 
-/// Waits for the next event; `None` after the last one. Cancel-safe: an event leaves the reader when this is ready.
-pub(crate) async fn next(
-    reader: Arc<Mutex<EventReader>>,
-    control: AssociationControl,
-) -> PyResult<Py<PyAny>> {
-    let is_queued = std::future::poll_fn(|context| {
+/// Waits until there is an event to take; false after the last one. An event stays in the reader if this is dropped.
+pub(crate) async fn ready(reader: Arc<Mutex<EventReader>>, control: AssociationControl) -> bool {
+    let is_received = std::future::poll_fn(|context| {
         let reader = &mut *lock(&reader);
-        if reader.next.is_none() {
+        if reader.first.is_none() && reader.received.is_none() {
             let next = std::pin::pin!(reader.events.next());
-            reader.next = ready!(next.poll(context));
+            reader.received = ready!(next.poll(context));
         }
-        Poll::Ready(reader.next.is_some())
+        Poll::Ready(reader.first.is_some() || reader.received.is_some())
     });
-    if !is_queued.await {
-        return Ok(Python::attach(|py| py.None()));
+    if !is_received.await {
+        return false;
     }
     // The association may have ended; then the paths are those of the last event.
     let present = (control.paths().await, control.stats().await);
-    let mut reader = lock(&reader);
+    let reader = &mut *lock(&reader);
     if let (Ok(paths), Ok(stats)) = present {
         reader.paths = paths;
         reader.stats = Some(stats);
     }
-    let next = reader.next.take();
-    let described = next
-        .as_ref()
-        .map(|next| describe(next, &reader.paths, reader.stats.as_ref()));
-    drop(reader);
-    Python::attach(|py| {
-        let Some(described) = described else {
-            return Ok(py.None());
-        };
-        let values = Value::Object(described.values).to_string();
-        let payload = match &next {
-            Some(Notification::Event(Event::SendFailed(failure))) => Some(unsent(py, failure)),
-            _ => None,
-        };
-        let reason = match &next {
-            Some(Notification::Event(Event::Closed(reason))) => Some(Reason::from(reason)),
-            _ => None,
-        };
-        let entry = (described.kind, described.text, values, payload, reason);
-        Ok(entry.into_pyobject(py)?.into_any().unbind())
-    })
-}
-
-/// Returns the bytes that a failed message returns.
-fn unsent<'py>(py: Python<'py>, failure: &SendFailure) -> Bound<'py, PyBytes> {
-    PyBytes::new(py, &failure.unsent.0.concat())
+    if let Some(received) = reader.received.take() {
+        reader.first = Some(describe(received, &reader.paths, reader.stats.as_ref()));
+    }
+    true
 }
 
 /// Event with its kind, a line of text, and its values.
-struct Description {
+#[derive(Debug)]
+pub(crate) struct Description {
     kind: &'static str,
     text: String,
     values: Map<String, Value>,
+    /// Bytes of a failed message that are not known to be delivered.
+    unsent: Option<Vec<u8>>,
+    reason: Option<Reason>,
 }
 
 impl Description {
@@ -102,13 +98,26 @@ impl Description {
             Value::Object(values) => values,
             _ => Map::new(),
         };
-        Self { kind, text, values }
+        Self {
+            kind,
+            text,
+            values,
+            unsent: None,
+            reason: None,
+        }
+    }
+
+    /// Returns the event as Python reads it.
+    pub(crate) fn entry(self, py: Python<'_>) -> Entry<'_> {
+        let values = Value::Object(self.values).to_string();
+        let unsent = self.unsent.map(|bytes| PyBytes::new(py, &bytes));
+        (self.kind, self.text, values, unsent, self.reason)
     }
 }
 
 /// Describes a notification. Kinds and texts are those of the operator's logs where these report the event.
 fn describe(
-    notification: &Notification,
+    notification: Notification,
     paths: &[PathStats],
     stats: Option<&AssociationStats>,
 ) -> Description {
@@ -120,18 +129,25 @@ fn describe(
             return Description::new("lagged", text, json!({ "discarded": count }));
         }
     };
-    if let Some(report) = EventReport::new(event, paths, stats) {
+    if let Some(report) = EventReport::new(&event, paths, stats) {
         let path = report
             .path
             .and_then(|of| paths.iter().find(|path| path.id == of.id));
         let values = path.map_or(Value::Null, |path| json!({ "path": path }));
-        return Description::new(report.kind.name(), report.text, values);
+        let reason = match &event {
+            Event::Closed(reason) => Some(Reason::from(reason)),
+            _ => None,
+        };
+        return Description {
+            reason,
+            ..Description::new(report.kind.name(), report.text, values)
+        };
     }
     match event {
-        Event::PathConfirmed(id) => of_path(*id, paths),
-        Event::SendFailed(failure) => failed(failure),
-        Event::Address(event) => address(event),
-        Event::Authentication(event) => authentication(*event),
+        Event::PathConfirmed(id) => of_path(id, paths),
+        Event::SendFailed(failure) => failed(&failure),
+        Event::Address(event) => address(&event),
+        Event::Authentication(event) => authentication(event),
         Event::PeerShutdown => Description::new(
             "peer-shutdown",
             "the peer has started the shutdown",
@@ -158,13 +174,13 @@ fn describe(
             };
             Description::new(
                 "streams-reset",
-                format!("reset of {which}, {direction}: {}", outcome_text(*outcome)),
+                format!("reset of {which}, {direction}: {}", outcome_text(outcome)),
                 json!({ "direction": direction, "streams": streams, "performed": outcome.is_success() }),
             )
         }
         Event::AssociationReset { outcome, .. } => Description::new(
             "association-reset",
-            format!("reset of the association: {}", outcome_text(*outcome)),
+            format!("reset of the association: {}", outcome_text(outcome)),
             json!({ "performed": outcome.is_success() }),
         ),
         Event::StreamsChanged {
@@ -175,20 +191,19 @@ fn describe(
             "streams-changed",
             format!(
                 "{outbound_streams} outbound and {inbound_streams} inbound streams: {}",
-                outcome_text(*outcome)
+                outcome_text(outcome)
             ),
             json!({
                 "outbound_streams": outbound_streams, "inbound_streams": inbound_streams,
                 "performed": outcome.is_success(),
             }),
         ),
-        Event::Closed(reason) => ended(reason),
-        _ => Description::new("other", format!("{event:?}"), Value::Null),
+        // Only the path of an event may be missing.
+        event => {
+            let kind = ReportKind::of(&event).map_or("other", ReportKind::name);
+            Description::new(kind, format!("{kind}: {event:?}"), Value::Null)
+        }
     }
-}
-
-fn ended(reason: &CloseReason) -> Description {
-    Description::new("ended", format!("ended: {reason}"), Value::Null)
 }
 
 fn of_path(id: PathId, paths: &[PathStats]) -> Description {
@@ -221,7 +236,10 @@ fn failed(failure: &SendFailure) -> Description {
         "context": failure.context, "stream": failure.stream.0, "ppid": failure.ppid.0, "sent": failure.sent,
         "expired": failure.expired, "abandoned": failure.abandoned.is_some(),
     });
-    Description::new("send-failed", text, values)
+    Description {
+        unsent: Some(failure.unsent.0.concat()),
+        ..Description::new("send-failed", text, values)
+    }
 }
 
 fn address(event: &AddressEvent) -> Description {

@@ -9,6 +9,7 @@
 )]
 
 mod association;
+mod certificate;
 mod close;
 mod config;
 mod endpoint;
@@ -24,6 +25,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<association::Association>()?;
+    module.add_class::<certificate::Certificate>()?;
     module.add_class::<close::End>()?;
     module.add_class::<close::Reason>()?;
     module.add_class::<close::Report>()?;

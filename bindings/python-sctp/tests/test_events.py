@@ -101,7 +101,7 @@ def test_the_end_is_the_last_event() -> None:
 def test_a_cancelled_wait_loses_no_event() -> None:
     async def main() -> None:
         async with linked() as pair:
-            added = 20
+            added = 60
             found = []
 
             async def watch() -> None:

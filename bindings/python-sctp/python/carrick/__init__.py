@@ -20,7 +20,7 @@ messages that are queued when the interpreter ends are sent once at most.
 
 from ._association import Association, EndedEvent, Event, Path, PathEvent, SendFailedEvent
 from ._config import Config
-from ._core import AssociationEnd, CloseReason, CloseReport, Message, __version__
+from ._core import AssociationEnd, Certificate, CloseReason, CloseReport, Message, __version__
 from ._endpoint import Endpoint
 from ._errors import (
     AddressInUseError,
@@ -50,6 +50,7 @@ __all__ = [
     "BindError",
     "BindPermissionError",
     "CarrickError",
+    "Certificate",
     "CloseReason",
     "CloseReport",
     "Config",

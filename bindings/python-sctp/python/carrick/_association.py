@@ -175,9 +175,11 @@ class Association:
     async def events(self) -> AsyncIterator[Event]:
         """Iterate over the events of the association, to its end. One task at a time can wait."""
         while True:
-            found = await self._core.next_event()
-            if found is None:
-                return
+            found = self._core.try_event()
+            while found is None:
+                if not await self._core.event_ready():
+                    return
+                found = self._core.try_event()
             yield _event(found)
 
     async def flushed(self) -> None:
@@ -218,6 +220,11 @@ class Association:
     def peer_port(self) -> int:
         """SCTP port of the peer."""
         return self._core.peer_port
+
+    @property
+    def peer_fingerprint(self) -> Optional[str]:
+        """Fingerprint of the peer's certificate; ``None`` without DTLS, and where no certificate was requested."""
+        return self._core.peer_fingerprint
 
     @property
     def outbound_streams(self) -> int:

@@ -3,7 +3,7 @@
 import difflib
 import json
 from datetime import timedelta
-from typing import Any, Dict, Iterable, Mapping, Optional, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
 
 from . import _core
 from ._errors import ConfigError
@@ -20,6 +20,9 @@ class Config:
     ``"both"``; ``udp_port`` is the local UDP port, where 0 lets the system choose. ``daemon`` is the control socket of a
     ``carrick daemon`` whose UDP port the endpoint shares.
 
+    With ``certificate`` and ``trusted`` packets are records of DTLS (RFC 8261): the peers' certificates have one of the
+    trusted fingerprints, or ``"anyone"`` is trusted. An association then has one path.
+
     ``preset`` is ``"recommended"``, ``"signaling"`` (short timers, for private networks) or ``"rfc9260"``. Every other
     parameter of the library may follow by its name, such as ``path_max_retrans=4`` or ``rto_min=0.15``;
     :attr:`parameters` has all of them.
@@ -33,6 +36,8 @@ class Config:
         udp_port: int = 9899,
         transport: str = "udp",
         daemon: Optional[str] = None,
+        certificate: Optional[_core.Certificate] = None,
+        trusted: Union[None, str, Iterable[str]] = None,
         preset: str = "recommended",
         **parameters: Value,
     ) -> None:
@@ -42,11 +47,13 @@ class Config:
             "udp_port": udp_port,
             "transport": transport,
             "daemon": daemon,
+            "trusted": fingerprints(trusted),
             "preset": preset,
             "parameters": {name: _plain(value) for name, value in parameters.items()},
         }
         _check_names(preset, parameters)
-        self._core = _core.Config(json.dumps(self._given))
+        self._certificate = certificate
+        self._core = _core.Config(json.dumps(self._given), certificate)
 
     @property
     def parameters(self) -> Dict[str, Any]:
@@ -57,7 +64,7 @@ class Config:
     def changed(self, **parameters: Value) -> "Config":
         """Return a configuration with other values of some parameters."""
         arguments = {name: value for name, value in self._given.items() if name != "parameters"}
-        return Config(**{**arguments, **self._given["parameters"], **parameters})
+        return Config(certificate=self._certificate, **{**arguments, **self._given["parameters"], **parameters})
 
     def __repr__(self) -> str:
         given = {**self._given, **self._given["parameters"]}
@@ -65,10 +72,17 @@ class Config:
         return f"Config({', '.join(shown)})"
 
 
-def hosts(given: Union[str, Iterable[object]]) -> "list[str]":
+def hosts(given: Union[str, Iterable[object]]) -> List[str]:
     """Return addresses or names: one text may have several, with commas between them."""
     several = given.split(",") if isinstance(given, str) else given
     return [str(host).strip() for host in several]
+
+
+def fingerprints(trusted: Union[None, str, Iterable[str]]) -> Optional[List[str]]:
+    """Return the fingerprints of trusted peers as a list."""
+    if trusted is None:
+        return None
+    return [trusted] if isinstance(trusted, str) else list(trusted)
 
 
 def _plain(value: Value) -> object:
@@ -88,7 +102,7 @@ def loads(text: str) -> Any:
 def _check_names(preset: str, names: Iterable[str]) -> None:
     if not names:
         return
-    known = json.loads(_core.Config(json.dumps({**_EMPTY, "preset": preset})).parameters())
+    known = json.loads(_core.Config(json.dumps({**_EMPTY, "preset": preset}), None).parameters())
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
@@ -102,6 +116,7 @@ _EMPTY: Dict[str, Any] = {
     "udp_port": 0,
     "transport": "udp",
     "daemon": None,
+    "trusted": None,
     "preset": "recommended",
     "parameters": {},
 }

@@ -7,6 +7,7 @@ __version__: str
 __all__ = [
     "Association",
     "AssociationEnd",
+    "Certificate",
     "CloseReason",
     "CloseReport",
     "Config",
@@ -110,8 +111,28 @@ class Message:
         receive buffer."""
 
 @final
+class Certificate:
+    """Certificate with its private key, for DTLS."""
+
+    @staticmethod
+    def generate() -> Certificate:
+        """Generate a self-signed certificate with a new key."""
+    @staticmethod
+    def from_der(certificate: bytes, private_key: bytes) -> Certificate:
+        """Return the certificate with this private key, both in DER."""
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the certificate, as pairs of hexadecimal digits with colons between them."""
+    @property
+    def der(self) -> bytes:
+        """Certificate in DER."""
+    @property
+    def private_key(self) -> bytes:
+        """Private key in DER."""
+
+@final
 class Config:
-    def __new__(cls, json: str) -> Config: ...
+    def __new__(cls, json: str, certificate: Optional[Certificate]) -> Config: ...
     def parameters(self) -> str: ...
 
 @final
@@ -119,7 +140,8 @@ class Association:
     def send(self, payload: Union[bytes, bytearray, memoryview], options: _SendOptions) -> Optional[Future[None]]: ...
     def try_recv(self) -> Optional[Message]: ...
     def readable(self) -> Future[bool]: ...
-    def next_event(self) -> Future[Optional[_EventEntry]]: ...
+    def try_event(self) -> Optional[_EventEntry]: ...
+    def event_ready(self) -> Future[bool]: ...
     def flushed(self) -> Future[None]: ...
     def shutdown(self) -> Future[None]: ...
     def abort(self, reason: bytes) -> None: ...
@@ -132,6 +154,8 @@ class Association:
     def peer_addresses(self) -> List[str]: ...
     @property
     def peer_port(self) -> int: ...
+    @property
+    def peer_fingerprint(self) -> Optional[str]: ...
     @property
     def outbound_streams(self) -> int: ...
     @property
@@ -152,7 +176,12 @@ class Endpoint:
     @property
     def udp_port(self) -> Optional[int]: ...
     def connect(
-        self, hosts: List[str], port: int, udp_port: Optional[int], config: Optional[Config]
+        self,
+        hosts: List[str],
+        port: int,
+        udp_port: Optional[int],
+        trusted: Optional[List[str]],
+        config: Optional[Config],
     ) -> Future[Association]: ...
     def try_accept(self) -> Optional[Association]: ...
     def acceptable(self) -> Future[bool]: ...

@@ -5,7 +5,7 @@ from typing import Any, Dict, Iterable, List, Optional, Type, Union
 
 from . import _core
 from ._association import Association
-from ._config import Config, Value, hosts, loads
+from ._config import Config, Value, fingerprints, hosts, loads
 from ._core import CloseReport
 
 _ABORT_AFTER = 0.5
@@ -37,15 +37,17 @@ class Endpoint:
         port: int,
         *,
         udp_port: Optional[int] = None,
+        trusted: Union[None, str, Iterable[str]] = None,
         **parameters: Value,
     ) -> Association:
         """Set up an association with the peer that has these addresses or names, in one text or several.
 
         The first address is tried first; the peer lists all of its addresses. ``udp_port`` is the peer's, 9899 if none is
-        given. Parameters of this association may follow. A cancelled call aborts the set-up.
+        given. ``trusted`` is for this association, as in :class:`Config`. Parameters of this association may follow. A
+        cancelled call aborts the set-up.
         """
         config = self._config.changed(**parameters)._core if parameters else None
-        core = await self._core.connect(hosts(peer), port, udp_port, config)
+        core = await self._core.connect(hosts(peer), port, udp_port, fingerprints(trusted), config)
         return Association(core)
 
     async def accept(self) -> Optional[Association]:
