@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import List
 
 import pytest
@@ -65,6 +66,35 @@ def test_an_interrupt_in_a_block_closes_the_endpoint() -> None:
     association, status, _ = run(_accept(body.strip(), signal.SIGINT))
     assert status in (1, 130, -signal.SIGINT)
     assert "CancelledError in the program" in str(association.close_reason)
+
+
+def test_the_protocol_runs_while_python_is_busy(tmp_path: Path) -> None:
+    """The other process computes until a message to it was acknowledged."""
+    flag = tmp_path / "acknowledged"
+    body = f"""
+    import os
+    print("busy", flush=True)
+    while not os.path.exists({str(flag)!r}):
+        pass
+    message = await association.recv()
+    await association.send(message.payload)
+    await association.shutdown()"""
+
+    async def main() -> None:
+        async with Endpoint.bind(Config("127.0.0.1", udp_port=0)) as endpoint:
+            program = CLIENT.replace("BODY", body.strip())
+            arguments = [sys.executable, "-c", program, str(endpoint.port), str(endpoint.udp_port)]
+            busy = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+            association = await endpoint.accept()
+            assert association is not None and busy.stdout is not None
+            assert busy.stdout.readline() == "busy\n"
+            await association.send(b"while busy")
+            await association.flushed()
+            flag.touch()
+            assert [m.payload async for m in association] == [b"queued", b"while busy"]
+            assert busy.wait(LIMIT) == 0
+
+    run(main())
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")

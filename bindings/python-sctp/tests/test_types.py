@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import carrick
-
 CHECK = """
 import asyncio
 from typing import List, Optional
@@ -29,8 +27,8 @@ asyncio.run(main())
 
 
 def _mypy(*arguments: str, cache: Path) -> str:
-    package = Path(carrick.__file__).parent.parent
-    environment = {**os.environ, "MYPYPATH": str(package), "MYPY_CACHE_DIR": str(cache)}
+    # An installed package needs no path.
+    environment = {**os.environ, "MYPYPATH": os.environ.get("PYTHONPATH", ""), "MYPY_CACHE_DIR": str(cache)}
     command = [sys.executable, "-m", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=cache)
     return done.stdout + done.stderr if done.returncode else ""
