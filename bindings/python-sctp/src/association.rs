@@ -118,10 +118,14 @@ fn wait_alone<'py>(
     start: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let waiting = lock(place).as_ref().map(|waiting| waiting.clone_ref(py));
-    if let Some(waiting) = waiting
-        && !waiting.bind(py).call_method0("done")?.is_truthy()?
-    {
-        return Err(error::waits_already(call, what));
+    if let Some(waiting) = waiting {
+        let waiting = waiting.bind(py);
+        let event_loop = waiting.call_method0("get_loop")?;
+        let has_ended = waiting.call_method0("done")?.is_truthy()?
+            || event_loop.call_method0("is_closed")?.is_truthy()?;
+        if !has_ended {
+            return Err(error::waits_already(call, what));
+        }
     }
     let future = start()?;
     let earlier = lock(place).replace(future.clone().unbind());

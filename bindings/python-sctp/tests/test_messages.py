@@ -149,7 +149,7 @@ def test_send_waits_while_the_queues_are_full() -> None:
             while before != accepted:
                 before = accepted
                 await asyncio.sleep(0.3)
-            assert 5 <= accepted <= 25, "four queues of five messages, with their costs"
+            assert 4 <= accepted <= 25, "at most four queues of five messages, with their costs"
             assert not sender.done()
             received = 0
             while received < 100:
@@ -182,7 +182,9 @@ def test_a_cancelled_send_sends_all_or_nothing() -> None:
             await pair.client.send(b"last")
             await pair.client.shutdown()
             await receiver
-            assert [len(m.payload) for m in found] == [9000] * accepted + [4]
+            *whole, last = [len(m.payload) for m in found]
+            # The cancelled one may have been queued in that moment.
+            assert (set(whole), last) == ({9000}, 4) and accepted <= len(whole) <= accepted + 1
 
     run(main())
 
