@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use carrick::{AssociationConfig, Extensions, StreamScheduler};
+use carrick::{AssociationConfig, Extensions, Preset, StreamScheduler};
 
 fn read(text: &str) -> Result<AssociationConfig, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
@@ -44,6 +44,28 @@ fn values_of_a_file_replace_the_recommended_ones() {
     assert_eq!(
         format!("{:?}", read("{}").unwrap()),
         format!("{recommended:?}")
+    );
+}
+
+#[test]
+fn presets_are_read_as_they_are_written() {
+    for preset in Preset::ALL {
+        let config = preset.config();
+        let mut written = serde_json::to_value(&config).unwrap();
+        // They have the names of statistics.
+        let extensions = std::mem::take(&mut written["extensions"]);
+        for (name, value) in extensions.as_object().unwrap() {
+            written["extensions"][name.replace('_', "-")] = value.clone();
+        }
+        let mut again = read(&written.to_string()).unwrap();
+        again.research = config.research.clone();
+        assert_eq!(format!("{again:?}"), format!("{config:?}"), "{preset}");
+    }
+    let signaling = serde_json::to_value(Preset::Signaling.config()).unwrap();
+    assert_eq!(signaling["timers"]["rto-min"], "150ms");
+    assert_eq!(
+        signaling["timers"]["shutdown-guard"],
+        serde_json::Value::Null
     );
 }
 

@@ -44,8 +44,8 @@ pub use streams::{Grants, StreamConfig, StreamScheduler};
 /// assert_eq!(config.validate(), Ok(()));
 /// ```
 ///
-/// With the feature `serde` it is written to and read from configuration files: the names of the fields in kebab case, and
-/// times with their unit, such as `"250ms"`. What a file does not have is as recommended; keys of authentication,
+/// With the feature `serde` it is read from configuration files: the names of the fields in kebab case, and times with
+/// their unit, such as `"250ms"`. It is written in the same form, but for [`Extensions`], which have the names of statistics. What a file does not have is as recommended; keys of authentication,
 /// [`SecurityConfig::protection`] and [`Self::research`] are set by the program.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
