@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use carrick::{ObservedPacket, PacketObserver};
@@ -66,29 +66,56 @@ pub(crate) fn direction(is_sent: bool) -> PacketDirection {
     }
 }
 
-/// Opens the capture file of an endpoint.
-///
-/// # Errors
-/// The file cannot be written.
-pub(crate) fn open(path: &Path) -> Result<Arc<dyn PacketObserver>, Failure> {
-    let out = BufWriter::new(create(path)?);
-    let writer =
-        PcapngWriter::new(out, &["carrick"]).map_err(|error| cannot_write(path, &error))?;
-    Ok(Arc::new(CaptureFile {
-        path: path.to_owned(),
-        state: Mutex::new(CaptureState::Open {
-            writer,
-            left: LIMIT,
-            flushed: Instant::now(),
-        }),
-    }))
+/// Value of the option `--capture`. Its clones share the file, which all endpoints of a command write.
+#[derive(Clone, Debug)]
+pub(crate) struct CaptureOption {
+    path: PathBuf,
+    file: Arc<OnceLock<Arc<CaptureFile>>>,
 }
 
-/// Capture file of an endpoint.
+impl CaptureOption {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            file: Arc::default(),
+        }
+    }
+
+    /// Returns the observer that writes the file, which the first call opens.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn observer(&self) -> Result<Arc<dyn PacketObserver>, Failure> {
+        if let Some(file) = self.file.get() {
+            return Ok(Arc::clone(file) as Arc<dyn PacketObserver>);
+        }
+        let file = Arc::new(CaptureFile::create(&self.path)?);
+        // Endpoints are opened one after the other.
+        let file = self.file.get_or_init(|| file);
+        Ok(Arc::clone(file) as Arc<dyn PacketObserver>)
+    }
+}
+
+/// Capture file of the endpoints of a command.
 #[derive(Debug)]
 struct CaptureFile {
     path: PathBuf,
     state: Mutex<CaptureState>,
+}
+
+impl CaptureFile {
+    fn create(path: &Path) -> Result<Self, Failure> {
+        let out = BufWriter::new(create(path)?);
+        let writer = PcapngWriter::new(out, &["carrick"]);
+        Ok(Self {
+            path: path.to_owned(),
+            state: Mutex::new(CaptureState::Open {
+                writer: writer.map_err(|error| cannot_write(path, &error))?,
+                left: LIMIT,
+                flushed: Instant::now(),
+            }),
+        })
+    }
 }
 
 #[derive(Debug)]

@@ -17,11 +17,11 @@ use carrick::{
     Endpoint,
 };
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
 pub(crate) use closing::{AbortOnDrop, STOP_TIMEOUT, until_stopped, with, with_undelivered};
 
-use crate::capture_file;
+use crate::capture_file::CaptureOption;
 use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
 use crate::parameters::{ParameterPlace, Parameters, set, validate};
@@ -55,9 +55,9 @@ pub(crate) struct EndpointArguments {
     pub(crate) and_raw: bool,
     #[command(flatten)]
     pub(crate) event_log: EventLogArguments,
-    /// Write the packets that the endpoint sends and receives to this file for Wireshark (pcapng), at most 1 GiB.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) capture: Option<PathBuf>,
+    /// Write the packets that are sent and received to this file for Wireshark (pcapng), at most 1 GiB.
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().map(CaptureOption::new))]
+    pub(crate) capture: Option<CaptureOption>,
     #[command(flatten)]
     pub(crate) association: AssociationArguments,
 }
@@ -219,8 +219,8 @@ impl EndpointArguments {
         config.event_log = self.event_log.open(None)?;
         config.packets = self
             .capture
-            .as_deref()
-            .map(capture_file::open)
+            .as_ref()
+            .map(CaptureOption::observer)
             .transpose()?;
         let is_default = self.udp_port.is_none() && !self.raw && !self.and_raw;
         #[cfg(feature = "dtls")]

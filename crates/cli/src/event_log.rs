@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use carrick::{EventLog, ObservedDetail};
 use clap::Args;
@@ -20,6 +21,9 @@ pub(crate) struct EventLogArguments {
     /// Log the events of single chunks, windows and round-trip times, too.
     #[arg(long, requires = "event_log", global = true)]
     event_log_chunks: bool,
+    /// The open log, which clones of the options share: all endpoints of a command write it.
+    #[arg(skip)]
+    log: Arc<OnceLock<EventLog>>,
 }
 
 impl EventLogArguments {
@@ -31,6 +35,9 @@ impl EventLogArguments {
         let Some(path) = self.event_log.as_ref().or(default) else {
             return Ok(None);
         };
+        if let Some(log) = self.log.get() {
+            return Ok(Some(log.clone()));
+        }
         check(path)?;
         let failed =
             |error: std::io::Error| Failure::Run(format!("event log {}: {error}", path.display()));
@@ -41,7 +48,9 @@ impl EventLogArguments {
         } else {
             ObservedDetail::Decision
         };
-        Ok(Some(log.detail(detail)))
+        let log = log.detail(detail);
+        // Endpoints are opened one after the other.
+        Ok(Some(self.log.get_or_init(|| log).clone()))
     }
 
     /// Checks that the file can be written, without opening it.

@@ -1,7 +1,6 @@
 //! Options of the ASP or IPSP and its peers, and the session.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use carrick::{Config, DEFAULT_ENCAPSULATION_PORT, Endpoint, Preset};
@@ -16,8 +15,10 @@ use carrick_sigtran_net::{
     EventKind, IpspConfig, IpspPeer, RemoteGateway, Session, endpoint_config, start_asp, start_ipsp,
 };
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use super::message::Variant;
+use crate::capture_file::CaptureOption;
 use crate::endpoint::{self, AssociationArguments, EndpointArguments, address};
 use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
@@ -119,8 +120,8 @@ pub(super) struct ConnectArguments {
     #[command(flatten)]
     event_log: EventLogArguments,
     /// Write the packets that the ASP sends and receives to this file for Wireshark (pcapng), at most 1 GiB.
-    #[arg(long, value_name = "FILE")]
-    capture: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().map(CaptureOption::new))]
+    capture: Option<CaptureOption>,
     /// Fail if the ASP is not active at a gateway within this time; a number without a unit is in s.
     #[arg(long, value_name = "TIME", value_parser = units::seconds, default_value = "10s")]
     connect_timeout: Duration,

@@ -141,17 +141,6 @@ impl Arguments {
                 "with --parallel, each association has its own UDP port: use --udp-port 0 or leave it out".into(),
             ));
         }
-        if self.endpoint.event_log.event_log.is_some() {
-            return Err(Failure::Usage(
-                "the event log has the events of one association: leave out --event-log or --parallel".into(),
-            ));
-        }
-        if self.endpoint.capture.is_some() {
-            return Err(Failure::Usage(
-                "a capture has the packets of one association: leave out --capture or --parallel"
-                    .into(),
-            ));
-        }
         Ok(())
     }
 

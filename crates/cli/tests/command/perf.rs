@@ -624,10 +624,16 @@ fn wrong_command_lines_are_refused() {
     }
     let client = ["perf", "client", "127.0.0.1", "-P", "3", "--size", "1G"];
     run(&client).assert_failed(2, "use a smaller --size or --parallel");
-    for one in [["--udp-port", "9900"], ["--event-log", "/dev/null"]] {
-        let client = ["perf", "client", "127.0.0.1", "-P", "2"];
-        run(&[&client[..], &one].concat()).assert_failed(2, one[0]);
-    }
+    let client = [
+        "perf",
+        "client",
+        "127.0.0.1",
+        "-P",
+        "2",
+        "--udp-port",
+        "9900",
+    ];
+    run(&client).assert_failed(2, "--udp-port");
     let client = ["perf", "client", "127.0.0.1", "-n", "1T", "--bitrate", "1M"];
     run(&client).assert_failed(2, "fewer --bytes or a higher --bitrate");
     let crossed = run(&[
@@ -687,6 +693,33 @@ fn a_silent_peer_is_reported_once() {
         let of_paths = |line: &Value| line["event"] == "notification";
         let (_, before) = lines.split_last().unwrap();
         assert!(before.iter().all(of_paths), "{silent}: {lines:?}");
+    }
+}
+
+/// Each association of a client has an endpoint; all of them write the same event log and capture.
+#[test]
+fn parallel_associations_share_the_files() {
+    let name = |what: &str| {
+        let name = format!("carrick-parallel-{what}-{}", std::process::id());
+        std::env::temp_dir().join(name).to_str().unwrap().to_owned()
+    };
+    let [log, capture] = ["log", "capture"].map(name);
+    let server = server(&["127.0.0.1"], &["--once"]);
+    let files = ["--event-log", &log, "--capture", &capture];
+    let load = ["-P", "2", "-n", "1000", "-s", "1000"];
+    let client = client("127.0.0.1", &server, &[&load[..], &files].concat());
+    assert_eq!(client.code, Some(0), "{client:?}");
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(text.matches("\"schema\"").count(), 1, "{text}");
+    for trace in ["\"trace\":\"0-", "\"trace\":\"1-"] {
+        assert!(text.contains(trace), "{text}");
+    }
+    // A section header of pcapng, and the data of both.
+    let packets = std::fs::read(&capture).unwrap();
+    assert_eq!(packets[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    assert!(packets.len() > 2 * 1000, "{}", packets.len());
+    for file in [log, capture] {
+        std::fs::remove_file(file).unwrap();
     }
 }
 
