@@ -252,24 +252,24 @@ fn association_text(event: &Event, paths: &[PathStats]) -> String {
 
 /// Returns the line of a stall: where the data is, and what may hold it up.
 fn stall_text(paths: &[PathStats], association: Option<&AssociationStats>) -> String {
-    let mut text =
-        String::from("no progress: the peer answers heartbeats and acknowledges no data");
+    let what = "no progress: the peer answers heartbeats and acknowledges no data";
     let Some(stats) = association else {
-        return text;
+        return what.into();
     };
-    let (bytes, queued) = (stats.outstanding_bytes, stats.queued_messages);
-    text += &format!("; {bytes} bytes are outstanding, {queued} messages wait behind them");
     let current = paths.iter().find(|path| Some(path.id) == stats.current);
-    if let Some(path) = current {
-        text += &format!(", on path {}", PathReport::from(path));
-    }
-    text += &match stats.peer_rwnd {
-        0 => "; the peer's receive window is 0".into(),
+    let place = current.map_or_else(String::new, |path| {
+        format!(", on path {}", PathReport::from(path))
+    });
+    let why = match stats.peer_rwnd {
+        0 => "the peer's receive window is 0".into(),
         window => format!(
-            "; the peer has room for {window} bytes, so that something on the way may drop packets with data, or large ones"
+            "the peer has room for {window} bytes, so that something on the way may drop packets with data, or large ones"
         ),
     };
-    text
+    let (bytes, queued) = (stats.outstanding_bytes, stats.queued_messages);
+    format!(
+        "{what}; {bytes} bytes are outstanding, {queued} messages wait behind them{place}; {why}"
+    )
 }
 
 /// Returns the end of an association in the words of the RFCs.
