@@ -21,6 +21,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 PAGES = {
     "docs/guide/diameter-sip.md": ["freeDiameterd", "kamailio", "sipsak", "openssl"],
     "docs/guide/proxy.md": ["freeDiameterd", "ncat", "openssl"],
+    "docs/guide/5g.md": ["tshark"],
     "docs/guide/troubleshooting.md": ["ncat", "nft", "tshark"],
 }
 LIMIT = 180  # seconds; the pages wait for what they describe
