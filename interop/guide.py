@@ -22,6 +22,7 @@ PAGES = {
     "docs/guide/diameter-sip.md": ["freeDiameterd", "kamailio", "sipsak", "openssl"],
     "docs/guide/proxy.md": ["freeDiameterd", "ncat", "openssl"],
     "docs/guide/5g.md": ["tshark"],
+    "docs/guide/linkset.md": ["curl"],
     "docs/guide/troubleshooting.md": ["ncat", "nft", "tshark"],
 }
 LIMIT = 180  # seconds; the pages wait for what they describe
