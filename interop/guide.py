@@ -23,7 +23,9 @@ PAGES = {
     "docs/guide/proxy.md": ["freeDiameterd", "ncat", "openssl"],
     "docs/guide/5g.md": ["tshark"],
     "docs/guide/linkset.md": ["curl"],
+    "docs/guide/nat.md": ["ncat", "nft"],
     "docs/guide/troubleshooting.md": ["ncat", "nft", "tshark"],
+    "docs/guide/tuning.md": ["nft"],
 }
 LIMIT = 180  # seconds; the pages wait for what they describe
 
