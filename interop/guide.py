@@ -22,7 +22,7 @@ PAGES = {
     "docs/guide/diameter-sip.md": ["freeDiameterd", "kamailio", "sipsak", "openssl"],
     "docs/guide/proxy.md": ["freeDiameterd", "ncat", "openssl"],
     "docs/guide/5g.md": ["tshark"],
-    "docs/guide/linkset.md": ["curl"],
+    "docs/guide/linkset.md": [],
     "docs/guide/nat.md": ["ncat", "nft"],
     "docs/guide/troubleshooting.md": ["ncat", "nft", "tshark"],
     "docs/guide/tuning.md": ["nft"],
