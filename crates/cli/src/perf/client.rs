@@ -45,7 +45,7 @@ pub(super) struct Arguments {
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = units::bytes, conflicts_with = "seconds")]
     bytes: Option<u64>,
     /// Message size.
-    #[arg(short, long, value_name = "BYTES", value_parser = size, default_value = "64K")]
+    #[arg(short, long, short_alias = 'l', alias = "length", value_name = "BYTES", value_parser = size, default_value = "64K")]
     size: u32,
     /// Number of associations that transfer at the same time, at most 128.
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1,

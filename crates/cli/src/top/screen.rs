@@ -98,8 +98,7 @@ fn path(path: &PathSample) -> String {
         "{state} {:>10} {:>10} {:>10} {:>6}   {} -> {}{}{errors}",
         rate(path.sent),
         rate(path.received),
-        path.srtt
-            .map_or("- ms".into(), |srtt| format!("{srtt:.1} ms")),
+        path.srtt.map_or("-".into(), |srtt| format!("{srtt:.1} ms")),
         number(path.lost_chunks),
         path.local.as_deref().unwrap_or("*"),
         path.remote,

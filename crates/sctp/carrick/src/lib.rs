@@ -141,6 +141,16 @@ struct ExtensionsPage;
 #[doc = include_str!("../../../../docs/guide/first-program.md")]
 struct FirstProgramPage;
 
+/// Doc test of the guide's page about tuning.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/guide/tuning.md")]
+struct TuningPage;
+
+/// Doc test of the guide's page about encryption.
+#[cfg(all(doctest, feature = "dtls"))]
+#[doc = include_str!("../../../../docs/guide/encryption.md")]
+struct EncryptionPage;
+
 pub use bytes::Bytes;
 pub use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AddressEvent, AssociationConfig,

@@ -91,7 +91,7 @@ impl<L: SocketLayer> fmt::Display for Text<'_, L> {
         match kind {
             EventKind::Connected(addresses) => write!(f, "connected with {}", list(addresses)),
             EventKind::ConnectFailed(reason, wait) => {
-                write!(f, "{reason}; next attempt in {} s", wait.as_secs())
+                write!(f, "{reason}; next attempt in {:.1} s", wait.as_secs_f64())
             }
             EventKind::Disconnected(reason) => write!(f, "disconnected: {reason}"),
             EventKind::Refused(addresses, reason) => {

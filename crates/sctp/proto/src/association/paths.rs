@@ -11,7 +11,9 @@ use crate::config::{MAX_DSCP, PathThresholds};
 use crate::error::{ConfigError, OperationError};
 use crate::event::{AbortCause, CloseReason, Event};
 use crate::observer::ObservedEvent;
-use crate::path::{HeartbeatAnswer, HeartbeatExpiry, PathErrorCause, PathId, SilenceExpiry};
+use crate::path::{
+    HeartbeatAnswer, HeartbeatExpiry, PathChange, PathErrorCause, PathId, SilenceExpiry,
+};
 use crate::time::Time;
 
 impl Association {
@@ -183,7 +185,9 @@ impl Association {
     /// 8.2):
     ///
     /// 1. Update the state of the path (section 8.2, RFC 7829 section 3.2).
-    /// 2. Select the path for data again (section 6.4.1). If none is usable, send heartbeats on all.
+    /// 2. Select the path for data again (section 6.4.1). If none is usable, send heartbeats on all. Data on a path that
+    ///    has become inactive does not wait for its T3-rtx, which marks the data itself, where checks of silence count
+    ///    errors before it.
     /// 3. Count the error for the association, which ends at Association.Max.Retrans (section 8.1), if its timer
     ///    `waited` for a packet that counts. With quick failover, data moves between paths, and the timers of
     ///    several expire side by side; the errors of one RTO count once.
@@ -205,6 +209,11 @@ impl Association {
         self.events.notify_path_change(id, change);
         // Step 2.
         self.choose_path(cx.now);
+        let left = change == Some(PathChange::Failed) && self.paths.any_usable();
+        let waits = self.paths[id].flight().size() > 0 && cause != PathErrorCause::T3Expired;
+        if left && waits && self.sender.watches_silence(&self.paths) {
+            self.resend_path(id, cx.now);
+        }
         self.paths.leave_failed(id);
         if self.data_waits_for_a_path() {
             for path in self.paths.ids() {

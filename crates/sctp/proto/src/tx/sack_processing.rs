@@ -357,7 +357,7 @@ impl Sender {
 
     /// Returns whether paths are checked on which nothing is acknowledged: there are several, and probes may
     /// leave before T3-rtx expires.
-    pub(super) fn watches_silence(&self, paths: &Paths) -> bool {
+    pub(crate) fn watches_silence(&self, paths: &Paths) -> bool {
         paths.len() > 1 && self.detector.sends_probes()
     }
 

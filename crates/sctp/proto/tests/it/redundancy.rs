@@ -8,7 +8,9 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use carrick_proto::{AssociationConfig, AssociationId, Event, ParameterChanges, SendOptions, Time};
+use carrick_proto::{
+    AssociationConfig, AssociationId, Event, ParameterChanges, PathId, SendOptions, Time,
+};
 use carrick_wire::ChunkType;
 use common::*;
 
@@ -174,6 +176,28 @@ fn networks_fail_and_return_in_any_order() {
         for end in 0..2 {
             assert_eq!(pair.sources(end), addresses(end));
         }
+    }
+}
+
+/// Without quick failover as well, whatever the last error of the path was (RFC 9260, section 6.4.1).
+#[test]
+fn data_leaves_an_inactive_path_at_once() {
+    let config = recommended().with(|c| c.paths.potentially_failed_max_retrans = None);
+    for interval in [20, 50, 200] {
+        let mut pair = Pair::new(&config);
+        pair.w.events(0);
+        pair.set_cut(0, true);
+        let mut events = Vec::new();
+        while !events.contains(&Event::PathFailed(PathId(0))) {
+            assert!(pair.w.now < Time::from_millis(100_000), "{events:?}");
+            pair.talk_each(ms(interval), ms(interval));
+            events.extend(pair.w.events(0));
+        }
+        pair.talk_each(ms(interval), ms(400));
+        pair.w.run(ms(400));
+        pair.receive();
+        assert_eq!(pair.received[1], pair.next[0], "{interval} ms");
+        pair.assert_complete();
     }
 }
 
