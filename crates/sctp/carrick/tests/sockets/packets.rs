@@ -37,7 +37,7 @@ impl Recorder {
     }
 }
 
-/// The packets that one endpoint sends are those that the other one receives, with the same addresses and ports.
+/// Packets have the same addresses, ports and bytes at both ends.
 #[tokio::test]
 async fn observers_get_each_packet_once() {
     let recorders = [(); 2].map(|()| Arc::new(Recorder::default()));
