@@ -363,6 +363,7 @@ computing() {
     need rustup targets targets
     need musl-gcc musl musl
     check crates crates
+    check deny scripts/deny.sh
     check other-lints other_lints
     check all-docs all_docs
     need pip3 book book
