@@ -19,7 +19,9 @@ use carrick::{
 use clap::Args;
 use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
-pub(crate) use closing::{AbortOnDrop, STOP_TIMEOUT, until_stopped, with, with_undelivered};
+pub(crate) use closing::{
+    AbortOnDrop, STOP_TIMEOUT, undelivered_text, until_stopped, with, with_undelivered,
+};
 
 use crate::capture_file::CaptureOption;
 use crate::event_log::EventLogArguments;
@@ -212,6 +214,19 @@ impl EndpointArguments {
     ) -> Result<OpenedEndpoint, Failure> {
         let config = self.config(self.local_addresses(peers), DEFAULT_ENCAPSULATION_PORT);
         self.open(change(config).port(port))
+    }
+
+    /// Opens the event log and the capture, which all endpoints of these options share.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn open_files(&self) -> Result<(), Failure> {
+        self.event_log.open(None)?;
+        self.capture
+            .as_ref()
+            .map(CaptureOption::observer)
+            .transpose()?;
+        Ok(())
     }
 
     /// Opens an endpoint, through the daemon if one answers and no option selects another transport.

@@ -73,12 +73,21 @@ pub(crate) async fn until_stopped(
 
 /// Returns a failure with the number of messages that were not delivered, if the association has ended.
 pub(crate) fn with_undelivered(failure: Failure, sender: &SendHalf) -> Failure {
-    match (failure, sender.undelivered()) {
-        (Failure::Run(line), count) if count > 0 && sender.close_reason().is_some() => {
+    match failure {
+        Failure::Run(line) => Failure::Run(line + &undelivered_text(sender)),
+        failure => failure,
+    }
+}
+
+/// Returns what an association that has ended adds to a line about its end: the number of messages that were not
+/// delivered, or nothing.
+pub(crate) fn undelivered_text(sender: &SendHalf) -> String {
+    match sender.undelivered() {
+        count if count > 0 && sender.close_reason().is_some() => {
             let plural = if count == 1 { "" } else { "s" };
-            Failure::Run(format!("{line}; {count} message{plural} not delivered"))
+            format!("; {count} message{plural} not delivered")
         }
-        (failure, _) => failure,
+        _ => String::new(),
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Arguments {
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = units::bytes, conflicts_with = "seconds")]
     bytes: Option<u64>,
     /// Message size.
-    #[arg(short, long, short_alias = 'l', alias = "length", value_name = "BYTES", value_parser = size, default_value = "64K")]
+    #[arg(short, long, value_name = "BYTES", value_parser = size, default_value = "64K")]
     size: u32,
     /// Number of associations that transfer at the same time, at most 128.
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1,
@@ -269,14 +269,17 @@ async fn measure_one(
         started.unwrap_or(Err(no_reply))
     });
     started.await?;
-    let end = session.run(reporter).await;
-    if let Err(Failure::Run(reason)) = &end {
-        reporter.failed(reason)?;
+    let mut end = session.run(reporter).await?;
+    if let SessionEnd::Failed(reason, _) = &mut end {
+        *reason += &endpoint::undelivered_text(&session.sender());
     }
-    let end = end?;
-    if let SessionEnd::Complete(outcome) = &end {
-        reporter.summary(&Summary::new(request, outcome, true))?;
-        until_signal(session.shut_down()).await?;
+    match &end {
+        SessionEnd::Complete(outcome) => {
+            reporter.summary(&Summary::new(request, outcome, true))?;
+            until_signal(session.shut_down()).await?;
+        }
+        SessionEnd::Failed(reason, _) => reporter.failed(reason)?,
+        SessionEnd::Interrupted(..) => {}
     }
     Ok(end)
 }
@@ -288,24 +291,28 @@ fn finish(
     reporter: &Reporter,
 ) -> Result<(), Failure> {
     reporter.last_sum_interval(request.client_role())?;
-    let (mut summaries, mut partial, mut ended_by) = (Vec::new(), Vec::new(), None);
+    let (mut summaries, mut partial, mut failure) = (Vec::new(), Vec::new(), None);
     for end in ends {
         match end {
             SessionEnd::Complete(outcome) => summaries.push(Summary::new(request, outcome, true)),
             SessionEnd::Interrupted(signal, result) => {
                 partial.push(*result);
-                ended_by = Some(*signal);
+                failure = Some(interrupted(*signal));
+            }
+            SessionEnd::Failed(reason, result) => {
+                partial.push(*result);
+                failure.get_or_insert_with(|| Failure::Run(reason.clone()));
             }
         }
     }
     let is_parallel = ends.len() > 1;
-    if let Some(signal) = ended_by {
+    if let Some(failure) = failure {
         if let Some(sum) = partial.into_iter().reduce(|a, b| a.with(&b))
             && is_parallel
         {
             reporter.interrupted_sum(&sum)?;
         }
-        return Err(interrupted(signal));
+        return Err(failure);
     }
     if let Some(sum) = SummarySum::new(&summaries)
         && is_parallel

@@ -194,6 +194,7 @@ async fn measure(
             reporter.summary(&Summary::new(&request, &outcome, false))?;
         }
         SessionEnd::Interrupted(signal, _) => return Err(interrupted(signal)),
+        SessionEnd::Failed(reason, _) => return Err(Failure::Run(reason)),
     }
     until_signal(async {
         session.wait_for_end().await;

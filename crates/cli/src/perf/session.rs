@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use carrick::{
-    Association, Event, Events, Notification, RecvError, RecvHalf, ReportKind, SendHalf,
+    Association, AssociationCounters, Event, Events, Notification, RecvError, RecvHalf, ReportKind,
+    SendHalf,
 };
 use nix::sys::signal::Signal;
 use tokio::sync::Barrier;
@@ -62,11 +63,13 @@ pub(super) struct MeasurementOutcome {
 }
 
 /// End of a measurement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum SessionEnd {
     Complete(MeasurementOutcome),
     /// A signal ended this program.
     Interrupted(Signal, PartialResult),
+    /// The association ended for this reason.
+    Failed(String, PartialResult),
 }
 
 /// One side of a measurement.
@@ -89,6 +92,8 @@ pub(super) struct Session {
     incoming: Receiver,
     reception: Option<Reception>,
     own: Option<MeasurementCost>,
+    /// Counters of the association, as they were read last.
+    counters: AssociationCounters,
     /// Reports whether the process runs another measurement at the same time.
     shared: Box<dyn Fn() -> bool + Send + Sync>,
     abort: AbortOnDrop,
@@ -127,6 +132,7 @@ impl Session {
             incoming: Receiver::new(start, delays),
             reception: None,
             own: None,
+            counters: AssociationCounters::default(),
             shared,
             abort,
         })
@@ -194,11 +200,13 @@ impl Session {
     /// reported.
     pub(super) async fn run(&mut self, reporter: &Reporter) -> Result<SessionEnd, Failure> {
         let mut progress = Progress::new(self.start, self.omitting);
-        let end = self.transfer(&mut progress, reporter).await;
-        if let Err(Failure::Run(_)) = end {
-            self.interrupt(&mut progress, reporter).await?;
+        match self.transfer(&mut progress, reporter).await {
+            Err(Failure::Run(reason)) => {
+                let partial = self.interrupt(&mut progress, reporter).await?;
+                Ok(SessionEnd::Failed(reason, partial))
+            }
+            end => end,
         }
-        end
     }
 
     async fn transfer(
@@ -293,8 +301,7 @@ impl Session {
             sent: self.role.sends.then(|| Rate::new(sent, seconds)),
             received: self.role.receives.then(|| Rate::new(received, seconds)),
             delay: self.incoming.delay(),
-            // The association may have ended.
-            cost: self.cost().await.unwrap_or_default(),
+            cost: self.cost().await,
         };
         reporter.interrupted(&partial)?;
         Ok(partial)
@@ -304,7 +311,7 @@ impl Session {
     async fn end_omission(&mut self) -> Result<(), Failure> {
         self.omitting = false;
         self.counted_from = Instant::now();
-        self.omitted = (self.sent.amount(), self.total_cost().await?);
+        self.omitted = (self.sent.amount(), self.total_cost().await);
         self.incoming.omit_until(self.counted_from);
         Ok(())
     }
@@ -341,7 +348,7 @@ impl Session {
         let received = !self.role.receives || self.reception.is_some();
         let delivered = !self.role.sends || self.incoming.reception.is_some();
         if received && delivered && self.own.is_none() {
-            let cost = self.cost().await?;
+            let cost = self.cost().await;
             self.own = Some(cost);
             outbox.add(&ControlMessage::Summary(cost))?;
         }
@@ -359,15 +366,18 @@ impl Session {
     }
 
     /// Returns the cost of the part that is counted.
-    async fn cost(&self) -> Result<MeasurementCost, Failure> {
-        Ok(self.total_cost().await?.since(&self.omitted.1))
+    async fn cost(&mut self) -> MeasurementCost {
+        self.total_cost().await.since(&self.omitted.1)
     }
 
-    /// Returns the counters of the association and the CPU time of the process.
-    async fn total_cost(&self) -> Result<MeasurementCost, Failure> {
-        let stats = self.sender.control().stats().await;
-        let counters = stats.map_err(|e| Failure::Run(e.to_string()))?.counters;
-        Ok(MeasurementCost {
+    /// Returns the counters of the association and the CPU time of the process. An association that has ended has the counters
+    /// that were read last, within the second before.
+    async fn total_cost(&mut self) -> MeasurementCost {
+        if let Ok(stats) = self.sender.control().stats().await {
+            self.counters = stats.counters;
+        }
+        let counters = &self.counters;
+        MeasurementCost {
             cpu_shared: (self.shared)(),
             retransmissions: counters.retransmissions,
             timeout_retransmissions: counters.timeout_retransmissions,
@@ -376,12 +386,12 @@ impl Session {
             packets_sent: counters.packets_sent,
             packets_received: counters.packets_received,
             ..cpu_cost()
-        })
+        }
     }
 
     /// Reports that no packets of the peer arrive, and that packets arrive again.
     async fn check_silence(
-        &self,
+        &mut self,
         silence: &mut SilenceDetector,
         reporter: &Reporter,
     ) -> Result<(), Failure> {
@@ -389,6 +399,7 @@ impl Session {
         let Ok(stats) = self.sender.control().stats().await else {
             return Ok(());
         };
+        self.counters = stats.counters;
         let activity = silence.observe(Instant::now(), stats.counters.packets_received);
         if silence.is_reported() && stats.send_buffer_bytes == 0 {
             self.ask_for_life().await;

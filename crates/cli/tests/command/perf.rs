@@ -744,6 +744,40 @@ fn a_receiver_notices_the_end_of_its_server() {
     );
 }
 
+/// Each association reports what it has transferred, and the sum follows.
+#[test]
+fn all_associations_report_the_end_of_their_server() {
+    let mut server = server(&["127.0.0.1"], &[]);
+    let client = [
+        "perf",
+        "client",
+        "127.0.0.1",
+        "--json",
+        "-t",
+        "60",
+        "-P",
+        "3",
+        "-b",
+        "8M",
+    ];
+    let mut client = start(&[&client[..], &["--peer-udp-port", &server.udp_port]].concat());
+    while client.json_line()["event"] != "interval_sum" {}
+    server.running.kill();
+    let client = client.finish();
+    assert_eq!(client.code, Some(1), "{client:?}");
+    for event in ["interrupted", "failed"] {
+        let mut tests: Vec<_> = events(&client, event)
+            .iter()
+            .map(|e| e["test"].as_u64())
+            .collect();
+        tests.sort_unstable();
+        assert_eq!(tests, [Some(1), Some(2), Some(3)], "{event}");
+    }
+    let sum = &events(&client, "interrupted_sum")[0];
+    assert_ne!(sum["sent"]["bytes"], 0, "{sum}");
+    assert_ne!(sum["cost"]["packets_sent"], 0, "{sum}");
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn a_server_with_once_ignores_strays() {
