@@ -333,15 +333,11 @@ mod tests {
                 "a time needs its unit: write 5ms or 5s",
             ),
             (
-                vec!["daemon", "--rto-min", "5h"],
+                vec!["daemon", "--rto-min", "5d"],
                 "expected a time with its unit",
             ),
             (
                 vec!["daemon", "--plpmtud-probe-interval", "5"],
-                "a time needs its unit",
-            ),
-            (
-                vec!["cat", "--connect-timeout", "5"],
                 "a time needs its unit",
             ),
             (
@@ -355,6 +351,7 @@ mod tests {
         for words in [
             ["perf", "client", "a", "-t", "5"],
             ["perf", "client", "a", "--time", "5"],
+            ["perf", "client", "a", "--connect-timeout", "5"],
         ] {
             assert!(crate::Cli::try_parse_from([&["carrick"], &words[..]].concat()).is_ok());
         }

@@ -290,7 +290,14 @@ mod dtls {
         let own = own.map_err(|_| fault("--certificate", path, "no certificate in PEM"))?;
         let file = fs::read(key).map_err(|error| fault("--key", key, error))?;
         let secret = PrivateKeyDer::from_pem_slice(&file);
-        let secret = secret.map_err(|_| fault("--key", key, "no private key in PEM"))?;
+        let secret = secret.map_err(|_| {
+            if key == path {
+                let why = "no private key in PEM: give its file with --key";
+                fault("--certificate", path, why)
+            } else {
+                fault("--key", key, "no private key in PEM")
+            }
+        })?;
         Ok(Certificate::from_der(
             own.to_vec(),
             secret.secret_der().to_vec(),

@@ -217,9 +217,14 @@ pub(super) async fn send(
     message: InputMessage,
 ) -> Result<Result<(), SendError>, Failure> {
     match sender.send(message.data.clone(), message.options).await {
-        Err(error @ (SendError::InvalidStream { .. } | SendError::Empty)) => {
-            Err(message.fault(format_args!("stream {}: {error}", message.options.stream.0)))
+        Err(error @ SendError::InvalidStream { .. }) => {
+            let stream = message.options.stream.0;
+            let wanted = u32::from(stream) + 1;
+            Err(message.fault(format_args!(
+                "stream {stream}: {error}; --streams {wanted} asks for more"
+            )))
         }
+        Err(error @ SendError::Empty) => Err(message.fault(error)),
         sent => Ok(sent),
     }
 }

@@ -127,6 +127,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 async fn serve(arguments: &Arguments, framing: Framing) -> Result<(), Failure> {
+    // Before the first connection, whose endpoint would report the error.
+    arguments.endpoint.open_files()?;
     let proxy = Arc::new(Proxy {
         connection: ConnectionOptions {
             message: arguments

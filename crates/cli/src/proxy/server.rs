@@ -210,7 +210,13 @@ impl Proxy {
                 Err(line(&failure))
             }
         };
-        let error = done.as_ref().err().map(|why| format!("{name}: {why}"));
+        let error = done.as_ref().err().map(|why| {
+            if why.starts_with(&name) {
+                why.clone()
+            } else {
+                format!("{name}: {why}")
+            }
+        });
         self.log.ended(number, &counts, error.as_deref());
         done
     }

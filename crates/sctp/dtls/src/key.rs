@@ -32,7 +32,7 @@ pub(crate) fn checked_key(certificate: &Certificate) -> Result<Vec<u8>, DtlsConf
         .key_provider
         .load_private_key(&certificate.key)
         .map_err(|error| {
-            let wanted = "give a key on P-256 or P-384, in DER of PKCS #8 or SEC 1";
+            let wanted = "give a key on P-256 or P-384, as PKCS #8 or SEC 1 has it";
             refused(format!("cannot read the private key ({error}): {wanted}"))
         })?;
     let hash = key.hash_algorithm();
@@ -44,7 +44,7 @@ pub(crate) fn checked_key(certificate: &Certificate) -> Result<Vec<u8>, DtlsConf
         .signature_verification
         .verify_signature(&certificate.der, text, &signature, hash, key.algorithm())
         .map_err(|error| {
-            let wanted = "give both from one pair, the certificate in DER";
+            let wanted = "give the certificate and the key of one pair";
             refused(format!(
                 "the private key does not belong to it ({error}): {wanted}"
             ))

@@ -87,18 +87,18 @@ fn sctp_is_sent_only_in_records_of_a_session() {
         let ids = world.establish();
         world.transfer(CLIENT, ids, 50);
         let text = b"of the association";
+        let header = [PORT.to_be_bytes(), PORT.to_be_bytes()].concat();
+        let mut headers = 0;
         for seen in &world.log {
             let found = seen.bytes.windows(text.len()).any(|w| w == text);
             assert!(!found, "user data in the clear");
             // Neither handshake records nor protected records begin with the ports of SCTP.
             let first = seen.bytes[0];
             assert!((20..64).contains(&first), "no record of DTLS: {first}");
-            let header = [PORT.to_be_bytes(), PORT.to_be_bytes()].concat();
-            assert!(
-                !seen.bytes.windows(4).any(|w| w == header),
-                "a common header"
-            );
+            headers += usize::from(seen.bytes.windows(4).any(|w| w == header));
         }
+        // Four random bytes are those of a header once in some ten thousand runs; in the clear, each packet has one.
+        assert!(headers <= 1, "{headers} common headers");
     }
 }
 
