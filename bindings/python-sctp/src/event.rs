@@ -5,8 +5,7 @@ use std::task::{Poll, ready};
 
 use carrick::{
     AddressEvent, AssociationControl, AssociationStats, AuthenticationEvent, Event, EventReport,
-    Events, Notification, PathId, PathReport, PathStats, ReconfigOutcome, ReportKind, SendFailure,
-    StreamDirection,
+    Events, Notification, PathStats, ReconfigOutcome, ReportKind, SendFailure, StreamDirection,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -144,7 +143,6 @@ fn describe(
         };
     }
     match event {
-        Event::PathConfirmed(id) => of_path(id, paths),
         Event::SendFailed(failure) => failed(&failure),
         Event::Address(event) => address(&event),
         Event::Authentication(event) => authentication(event),
@@ -203,20 +201,6 @@ fn describe(
             let kind = ReportKind::of(&event).map_or("other", ReportKind::name);
             Description::new(kind, format!("{kind}: {event:?}"), Value::Null)
         }
-    }
-}
-
-fn of_path(id: PathId, paths: &[PathStats]) -> Description {
-    match paths.iter().find(|path| path.id == id) {
-        Some(path) => {
-            let text = format!("path {} is confirmed", PathReport::from(path));
-            Description::new("confirmed", text, json!({ "path": path }))
-        }
-        None => Description::new(
-            "confirmed",
-            format!("path {} was confirmed", id.0),
-            Value::Null,
-        ),
     }
 }
 

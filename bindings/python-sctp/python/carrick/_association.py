@@ -73,8 +73,8 @@ class Event:
 
 @dataclass(frozen=True)
 class PathEvent(Event):
-    """A path changed: kinds ``confirmed``, ``potentially-failed``, ``failed``, ``recovered``, ``source-changed``,
-    ``current-changed`` (it carries new data now) and ``primary-changed``."""
+    """A path changed: kinds ``confirmed``, ``unconfirmed``, ``potentially-failed``, ``failed``, ``recovered``,
+    ``source-changed``, ``current-changed`` (it carries new data now) and ``primary-changed``."""
 
     path: Path
     """The path after the change, with the reason of its last error."""

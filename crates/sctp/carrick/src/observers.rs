@@ -108,7 +108,8 @@ mod spans {
                 (
                     _,
                     ObservedEvent::Notified(
-                        Event::PathFailed(_)
+                        Event::PathUnconfirmed(_)
+                        | Event::PathFailed(_)
                         | Event::PathPotentiallyFailed(_)
                         | Event::UnexposedPathChange {
                             potentially_failed: true,

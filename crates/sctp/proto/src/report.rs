@@ -34,6 +34,10 @@ pub struct EventReport {
 pub enum ReportKind {
     /// [`Event::Established`]
     Established,
+    /// [`Event::PathConfirmed`]
+    Confirmed,
+    /// [`Event::PathUnconfirmed`]
+    Unconfirmed,
     /// [`Event::PathPotentiallyFailed`], exposed to the program or not
     PotentiallyFailed,
     /// [`Event::PathFailed`]
@@ -59,20 +63,24 @@ pub enum ReportKind {
 }
 
 impl ReportKind {
-    /// Kinds that concern one path.
-    pub const OF_PATHS: [Self; 6] = [
+    /// Kinds that concern one path. Their places are part of exported states: a further kind is the last one.
+    pub const OF_PATHS: [Self; 8] = [
         Self::PotentiallyFailed,
         Self::Failed,
         Self::Recovered,
         Self::SourceChanged,
         Self::CurrentChanged,
         Self::PrimaryChanged,
+        Self::Confirmed,
+        Self::Unconfirmed,
     ];
 
     /// Returns the kind of an event; `None` if it is not reported.
     pub fn of(event: &Event) -> Option<Self> {
         Some(match event {
             Event::Established { .. } => Self::Established,
+            Event::PathConfirmed(_) => Self::Confirmed,
+            Event::PathUnconfirmed(_) => Self::Unconfirmed,
             Event::PathPotentiallyFailed(_)
             | Event::UnexposedPathChange {
                 potentially_failed: true,
@@ -96,6 +104,8 @@ impl ReportKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Established => "established",
+            Self::Confirmed => "confirmed",
+            Self::Unconfirmed => "unconfirmed",
             Self::PotentiallyFailed => "potentially-failed",
             Self::Failed => "failed",
             Self::Recovered => "recovered",
@@ -169,7 +179,9 @@ impl EventReport {
     ) -> Option<Self> {
         let kind = ReportKind::of(event)?;
         let path = match event {
-            Event::PathPotentiallyFailed(id)
+            Event::PathConfirmed(id)
+            | Event::PathUnconfirmed(id)
+            | Event::PathPotentiallyFailed(id)
             | Event::UnexposedPathChange { path: id, .. }
             | Event::PathFailed(id)
             | Event::PathRecovered(id)
@@ -199,6 +211,10 @@ fn path_text(kind: ReportKind, path: &PathReport, primary: Option<&PathStats>) -
         None => path.error_count.to_string(),
     };
     match kind {
+        ReportKind::Confirmed => format!("path {path} is confirmed"),
+        ReportKind::Unconfirmed => {
+            format!("path {path} is not confirmed and carries no data: error count {errors}")
+        }
         ReportKind::PotentiallyFailed => {
             format!("path {path} is potentially failed: error count {errors}")
         }

@@ -65,6 +65,7 @@ impl EventQueue {
     /// Notifies the user of a changed state of a path.
     pub(super) fn notify_path_change(&mut self, id: PathId, change: Option<PathChange>) {
         self.extend(change.map(|change| match change {
+            PathChange::Unconfirmed => Event::PathUnconfirmed(id),
             PathChange::Failed => Event::PathFailed(id),
             PathChange::PotentiallyFailed => Event::PathPotentiallyFailed(id),
             PathChange::Recovered => Event::PathRecovered(id),

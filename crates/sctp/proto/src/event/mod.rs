@@ -60,6 +60,10 @@ pub enum Event {
     AllAcknowledged,
     /// A peer address was confirmed and may carry data (RFC 9260, section 5.4).
     PathConfirmed(PathId),
+    /// A path to a peer address that is not confirmed has its first error, such as a heartbeat without acknowledgement: it
+    /// carries no data until a heartbeat is acknowledged (RFC 9260, section 5.4). [`Event::PathConfirmed`] or
+    /// [`Event::PathFailed`] follows.
+    PathUnconfirmed(PathId),
     /// NETWORK STATUS CHANGE: the path's error counter exceeded Path.Max.Retrans.
     PathFailed(PathId),
     /// NETWORK STATUS CHANGE: the path's error counter exceeded PotentiallyFailed.Max.Retrans; data moves
@@ -160,6 +164,7 @@ portable_enum! {
         22: StreamsChanged { outbound_streams, inbound_streams, outcome },
         23: Closed(value),
         24: UnexposedPathChange { path, potentially_failed },
+        25: PathUnconfirmed(value),
     }
 }
 

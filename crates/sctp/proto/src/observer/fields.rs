@@ -256,6 +256,7 @@ fn notification_name(event: &Event) -> &'static str {
         Event::SendFailed(_) => "message:send-failed",
         Event::AllAcknowledged => "message:all-acknowledged",
         Event::PathConfirmed(_) => "path:confirmed",
+        Event::PathUnconfirmed(_) => "path:unconfirmed",
         Event::PathFailed(_) => "path:inactive",
         Event::PathPotentiallyFailed(_)
         | Event::UnexposedPathChange {
@@ -289,6 +290,7 @@ fn visit_notification(event: &Event, visit: &mut dyn FnMut(&'static str, Observe
             visit("accepted", Flag(*accepted));
         }
         Event::PathConfirmed(id)
+        | Event::PathUnconfirmed(id)
         | Event::PathFailed(id)
         | Event::PathPotentiallyFailed(id)
         | Event::UnexposedPathChange { path: id, .. }

@@ -54,6 +54,8 @@ impl fmt::Display for PathErrorCause {
 /// Change of a path's state of which the user is notified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PathChange {
+    /// A path that is not confirmed has its first error.
+    Unconfirmed,
     /// The path became inactive.
     Failed,
     /// The path became potentially failed.
@@ -101,6 +103,9 @@ impl Path {
             self.error_count += 1;
         }
         if !self.active || self.error_count <= self.thresholds.path_max_retrans {
+            if !self.confirmed {
+                return (self.error_count == 1).then_some(PathChange::Unconfirmed);
+            }
             return self.update_potentially_failed(config);
         }
         self.active = false;

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use carrick_proto::{CloseReason, Event, EventReport, PathStats, ReportKind, portable_struct};
+use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
+use carrick_proto::{CloseReason, Event, EventReport, PathStats, ReportKind};
 
 use super::Sockets;
 use crate::ids::AssocId;
@@ -71,7 +72,26 @@ pub struct EventCounters {
     pub ends: [u64; CloseReason::NAMES.len()],
 }
 
-portable_struct! { EventCounters { paths, ends } }
+// Lists of any length: another version may have fewer kinds and reasons, or further ones.
+impl Portable for EventCounters {
+    fn write(&self, out: &mut ExportWriter) {
+        let Self { paths, ends } = self;
+        paths.to_vec().write(out);
+        ends.to_vec().write(out);
+    }
+
+    fn read(input: &mut ExportReader<'_>) -> Result<Self, ImportError> {
+        let mut counters = Self::default();
+        let Self { paths, ends } = &mut counters;
+        for counts in [&mut paths[..], &mut ends[..]] {
+            let exported = Vec::<u64>::read(input)?;
+            for (count, exported) in counts.iter_mut().zip(exported) {
+                *count = exported;
+            }
+        }
+        Ok(counters)
+    }
+}
 
 impl EventCounters {
     fn count(&mut self, kind: ReportKind, event: &Event) {
@@ -177,4 +197,22 @@ fn report_of(host: &Sockets, id: AssocId, event: &Event) -> Option<AssociationRe
         was_established: association.is_established(),
         event: EventReport::new(event, &paths, stats.as_ref())?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_proto::Time;
+    use carrick_proto::export::VERSION;
+
+    use super::*;
+
+    #[test]
+    fn counters_of_another_version_are_read() {
+        let bytes = [&[2, 7, 8, 40][..], &[9; 40]].concat();
+        let mut input = ExportReader::new(VERSION, &bytes, Time::ZERO, None);
+        let read = EventCounters::read(&mut input).unwrap();
+        assert_eq!(read.paths[..3], [7, 8, 0]);
+        assert_eq!(read.ends, [9; CloseReason::NAMES.len()]);
+        input.finish().expect("no byte is left");
+    }
 }

@@ -300,7 +300,7 @@ fn forged_exports_cause_no_panic() {
 }
 
 /// Checksum of all lists of fields and variants, which changes with the version of the format.
-const LAYOUT: u32 = 0x975b_322e;
+const LAYOUT: u32 = 0xad96_2801;
 
 #[test]
 fn version_stands_for_the_layout() {

@@ -86,9 +86,10 @@ fn see_a_failed_path(exposed: u32) {
     let on_second = format!("path {} -> {}", own[1], other[1]);
     assert_eq!(
         lines(&mut w, A),
-        [format!(
-            "{begin}established by this host: {on_first}, {on_second}"
-        )]
+        [
+            format!("{begin}established by this host: {on_first}, {on_second}"),
+            format!("{begin}{on_second} is confirmed"),
+        ]
     );
     w.set_link(0, false);
     w.send(A, a, b"x").unwrap();
@@ -142,6 +143,7 @@ fn see_a_failed_path(exposed: u32) {
             ("potentially-failed", 1),
             ("recovered", 1),
             ("current-changed", 2),
+            ("confirmed", 1),
             ("shutdown", 1)
         ]
     );
@@ -150,10 +152,45 @@ fn see_a_failed_path(exposed: u32) {
         of_peer[0].contains(": established by the peer: path "),
         "{of_peer:?}"
     );
+    assert!(of_peer[1].ends_with(" is confirmed"), "{of_peer:?}");
     assert!(
-        of_peer[1].ends_with(": ended: SHUTDOWN COMPLETE"),
+        of_peer[2].ends_with(": ended: SHUTDOWN COMPLETE"),
         "{of_peer:?}"
     );
+}
+
+/// RFC 9260, section 5.4
+#[test]
+fn an_unconfirmed_path_is_reported() {
+    let mut w = World::new();
+    w.keep_sockets();
+    let b = w.one_to_one(B);
+    let any = format!("0.0.0.0:{PORT}").parse().unwrap();
+    w.look(B).bind(b, any).unwrap();
+    w.on(B, |s, _| s.listen(b, 5)).unwrap();
+    w.look(A).reports().enable();
+    w.set_link(1, false);
+    let a = w.one_to_one(A);
+    w.connect(a, at(B, PORT)).unwrap_err();
+    w.run(ms(1500));
+    let on_second = format!("path {} -> {}", ip(A, 1), ip(B, 1));
+    let [_, line] = &lines(&mut w, A)[..] else {
+        panic!("two lines");
+    };
+    let report = format!(
+        ": {on_second} is not confirmed and carries no data: error count 1, no HEARTBEAT ACK"
+    );
+    assert!(line.ends_with(&report), "{line}");
+    w.set_link(1, true);
+    w.run(secs(5));
+    let [line] = &lines(&mut w, A)[..] else {
+        panic!("one line");
+    };
+    assert!(
+        line.ends_with(&format!(": {on_second} is confirmed")),
+        "{line}"
+    );
+    assert_eq!(counts(&mut w, A), [("confirmed", 1), ("unconfirmed", 1)]);
 }
 
 #[test]

@@ -49,6 +49,26 @@ fn an_unknown_address_is_verified_with_a_nonce() {
 
 /// RFC 9260, section 5.4
 #[test]
+fn an_address_that_stays_unconfirmed_is_reported_once() {
+    let mut w = World::new();
+    let (mut peer, id) = two_homed(&mut w);
+    w.run(ms(900));
+    assert!(
+        w.events(0).is_empty(),
+        "the heartbeat may still be acknowledged"
+    );
+    w.run(ms(200));
+    assert_eq!(w.events(0), [Event::PathUnconfirmed(PathId(1))]);
+    w.run(secs(5));
+    assert!(w.path(0, id, 1).error_count > 1);
+    assert!(w.events(0).is_empty(), "further errors");
+    let packets = peer.receive(&mut w);
+    at_second(&peer).answer_heartbeat(&mut w, heartbeats(&packets).last().unwrap());
+    assert_eq!(w.events(0), [Event::PathConfirmed(PathId(1))]);
+}
+
+/// RFC 9260, section 5.4
+#[test]
 fn an_unverified_address_gets_no_data() {
     let mut w = World::new();
     let (peer, id) = two_homed(&mut w);
