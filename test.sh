@@ -49,13 +49,13 @@ built() {
 # of its sources.
 docs() {
   RUSTDOCFLAGS="-D warnings" cargo doc -p carrick -p carrick-proto -p carrick-wire --no-deps --locked \
-    --features carrick/dtls,carrick/serde,carrick/tracing,carrick/event-log &&
+    --features carrick/dtls,carrick/serde,carrick/tracing,carrick/event-log,carrick/metrics,carrick/prometheus &&
     python3 scripts/public_api.py --check
 }
 
 # The pages of all crates.
 all_docs() {
-  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --features carrick/dtls,carrick/serde,carrick/tracing,carrick/event-log
+  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --features carrick/dtls,carrick/serde,carrick/tracing,carrick/event-log,carrick/metrics,carrick/prometheus
 }
 
 # What the build has not linted: the benchmarks, and with a single check everything.

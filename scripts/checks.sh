@@ -5,7 +5,7 @@
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 # Everything of the workspace with one set of features, so that each crate is compiled once.
-workspace=(--workspace --features carrick/dtls,carrick-cli/full --locked)
+workspace=(--workspace --features carrick/dtls,carrick/metrics,carrick/prometheus,carrick-cli/full --locked)
 logs=target/test-logs
 results=target/test-logs/results
 mkdir -p "$logs"

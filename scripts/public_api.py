@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Lists the public API of crate carrick from its rustdoc pages.
 
-    cargo doc -p carrick --no-deps --features dtls,serde,tracing,event-log --locked
+    cargo doc -p carrick --no-deps --features dtls,serde,tracing,event-log,metrics,prometheus --locked
     scripts/public_api.py                writes crates/sctp/carrick/public-api.txt
     scripts/public_api.py --check        exits 1 if the file is not up to date
 
@@ -83,7 +83,7 @@ def lines():
 def main():
     """Writes or checks the list."""
     if not PAGES.exists():
-        sys.exit("no pages: run cargo doc -p carrick --no-deps --features dtls,serde,tracing,event-log")
+        sys.exit("no pages: run cargo doc -p carrick --no-deps --features dtls,serde,tracing,event-log,metrics,prometheus")
     text = "\n".join(lines()) + "\n"
     if "--check" not in sys.argv[1:]:
         LIST.write_text(text, encoding="utf-8")

@@ -19,7 +19,7 @@ shift
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || usage "'$rounds' is not a number of rounds"
 if [ $# -eq 0 ]; then
   # Tests use the preload library and the C libraries too.
-  set -- --workspace --features carrick/dtls,carrick-cli/full
+  set -- --workspace --features carrick/dtls,carrick/metrics,carrick/prometheus,carrick-cli/full
   cargo build --locked "$@" --lib --bins --tests --examples || exit 1
   export CARRICK_LIBRARIES_BUILT=1
 fi

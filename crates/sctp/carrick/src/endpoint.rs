@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use carrick_proto::{
-    AssociationConfig, EndpointConfig, EndpointStats, ParameterChanges, PeerAddress, Time,
+    AssociationConfig, EndpointConfig, EndpointMetrics, EndpointStats, ParameterChanges,
+    PeerAddress, Time,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -309,6 +310,19 @@ impl Endpoint {
                 // With DTLS there is one shard.
                 sum.sessions = stats.sessions;
             }
+        }
+        Ok(sum)
+    }
+
+    /// Returns the endpoint's counters, and the numbers of associations and paths by state. Takes time in
+    /// proportion to the number of associations.
+    ///
+    /// # Errors
+    /// The endpoint is closed.
+    pub async fn metrics(&self) -> Result<EndpointMetrics, OperationError> {
+        let mut sum = EndpointMetrics::default();
+        for shard in &self.inner.shards {
+            sum += look(shard, |core| core.metrics()).await?;
         }
         Ok(sum)
     }

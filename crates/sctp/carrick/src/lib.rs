@@ -93,6 +93,8 @@
 //! - `serde`: `Serialize` for statistics, `Serialize` and `Deserialize` for [`AssociationConfig`].
 //! - `tracing`: events for `tracing` subscribers, in a span for each association.
 //! - `event-log`: `EventLog`, what endpoints decide as lines of JSON.
+//! - `prometheus`: `MetricsCollector`, [`Endpoint::metrics`] for a registry of `prometheus-client`.
+//! - `metrics`: `record_metrics`, the same for the facade `metrics`.
 #![forbid(unsafe_code)]
 
 mod assembly;
@@ -109,6 +111,8 @@ mod error;
 mod event_log;
 mod incoming;
 mod lazy;
+#[cfg(any(feature = "metrics", feature = "prometheus"))]
+mod metrics;
 pub mod network;
 mod observers;
 mod packets;
@@ -156,14 +160,15 @@ pub use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AddressEvent, AssociationConfig,
     AssociationCounters, AssociationId, AssociationStats, AuthenticationConfig,
     AuthenticationCounters, AuthenticationEvent, BufferConfig, ChunkType, CloseReason,
-    DiscardReason, EndpointStats, Event, EventReport, Extensions, Grants, HmacId, KeyError,
-    LowerLayer, Message, MessagePart, Mid, MtuConfig, ObservedDetail, ObservedEvent, ObservedValue,
-    Observer, ParameterChanges, PathConfig, PathErrorCause, PathId, PathMtuDiscovery, PathMtuState,
-    PathReport, PathStats, PathStatus, PathThresholds, Payload, PeerError, PeerText, Ppid, Preset,
-    ReconfigError, ReconfigOutcome, Reliability, ReportKind, ResearchConfig, SecurityConfig,
-    SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamConfig,
-    StreamDirection, StreamId, StreamScheduler, StreamStats, Time, TimerConfig, TransmissionConfig,
-    Tsn, UnknownPreset, UnsentMessage, cc, research,
+    DiscardReason, EndpointMetrics, EndpointStats, Event, EventReport, Extensions, Grants, HmacId,
+    KeyError, LowerLayer, Message, MessagePart, Mid, MtuConfig, NamedCounter, ObservedDetail,
+    ObservedEvent, ObservedValue, Observer, ParameterChanges, PathConfig, PathCounts,
+    PathErrorCause, PathId, PathMtuDiscovery, PathMtuState, PathReport, PathStats, PathStatus,
+    PathThresholds, Payload, PeerError, PeerText, Ppid, Preset, ReconfigError, ReconfigOutcome,
+    Reliability, ReportKind, ResearchConfig, SecurityConfig, SendFailure, SendOptions, SharedKey,
+    SharedKeyId, Ssn, StateName, StreamConfig, StreamDirection, StreamId, StreamScheduler,
+    StreamStats, Time, TimerConfig, TransmissionConfig, Tsn, UnknownPreset, UnsentMessage, cc,
+    research,
 };
 
 /// Certificates, trust and configuration of DTLS sessions.
@@ -184,5 +189,9 @@ pub use error::{
 #[cfg(feature = "event-log")]
 pub use event_log::EventLog;
 pub use incoming::Incoming;
+#[cfg(feature = "prometheus")]
+pub use metrics::MetricsCollector;
+#[cfg(feature = "metrics")]
+pub use metrics::record_metrics;
 pub use packets::{ObservedPacket, PacketObserver};
 pub use peer::Peer;

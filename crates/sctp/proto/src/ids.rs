@@ -40,6 +40,33 @@ pub enum StateName {
     Closed,
 }
 
+impl StateName {
+    /// States of associations that have not ended.
+    pub const ALIVE: [Self; 7] = [
+        Self::CookieWait,
+        Self::CookieEchoed,
+        Self::Established,
+        Self::ShutdownPending,
+        Self::ShutdownSent,
+        Self::ShutdownReceived,
+        Self::ShutdownAckSent,
+    ];
+
+    /// Returns the name, as labels of metrics have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CookieWait => "cookie-wait",
+            Self::CookieEchoed => "cookie-echoed",
+            Self::Established => "established",
+            Self::ShutdownPending => "shutdown-pending",
+            Self::ShutdownSent => "shutdown-sent",
+            Self::ShutdownReceived => "shutdown-received",
+            Self::ShutdownAckSent => "shutdown-ack-sent",
+            Self::Closed => "closed",
+        }
+    }
+}
+
 impl fmt::Display for StateName {
     /// Writes the name as RFC 9260, section 4, has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -68,6 +68,7 @@ mod error;
 mod event;
 mod extensions;
 mod ids;
+mod metrics;
 mod observer;
 mod path;
 mod peer_text;
@@ -115,6 +116,7 @@ pub use event::{
 pub use export::{ExportError, ImportError};
 pub use extensions::Extensions;
 pub use ids::{AssociationId, StateName};
+pub use metrics::{EndpointMetrics, NamedCounter, PathCounts};
 pub use observer::{DiscardReason, ObservedDetail, ObservedEvent, ObservedValue, Observer};
 pub use path::mtu_discovery::PathMtuState;
 pub use path::{PathErrorCause, PathId, PathStats, PathStatus};

@@ -57,9 +57,9 @@ pub(crate) fn statistics(parts: &Parts, suppressed_lines: u64) -> DaemonStatisti
 pub(crate) fn counters(sockets: &Sockets) -> String {
     let statistics = sockets.statistics();
     let value = json!({
-        "established": statistics.established(),
-        "endpoints": statistics.counters.endpoints,
-        "associations": statistics.counters.associations,
+        "established": statistics.metrics.established(),
+        "endpoints": statistics.metrics.endpoint,
+        "associations": statistics.metrics.associations,
     });
     value.to_string()
 }

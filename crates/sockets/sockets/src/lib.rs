@@ -105,9 +105,8 @@ pub use config::{Config, PortObservers, ReservedPorts};
 pub use errno::Errno;
 pub use host::{
     AbortedAssociation, AssociationAddresses, AssociationReport, AssociationSettings, Closed,
-    EventCounters, HostCounters, HostStatistics, ListenerState, OutgoingMessage, OverviewKey,
-    OverviewRow, OverviewSubject, PathCounts, Received, Reports, Sockets, SocketsExport, Status,
-    Usage,
+    EventCounters, HostStatistics, ListenerState, OutgoingMessage, OverviewKey, OverviewRow,
+    OverviewSubject, Received, Reports, Sockets, SocketsExport, Status, Usage,
 };
 pub use ids::{AssocId, SocketId};
 pub use settings::Timeout;

@@ -13,6 +13,8 @@ mod flush;
 mod interface;
 mod keys;
 mod many;
+#[cfg(all(feature = "metrics", feature = "prometheus"))]
+mod metrics;
 mod names;
 mod pacing;
 mod packets;

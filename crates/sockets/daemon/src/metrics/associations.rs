@@ -48,7 +48,7 @@ pub(crate) fn register(registry: &mut Registry, associations: &[OverviewRow]) {
         {
             let number = row.key.association.to_string();
             let port = row.local.first().map_or(0, |local| local.port());
-            let state = super::state_label(stats.state);
+            let state = stats.state.name();
             let labels = vec![
                 ("association", number.clone()),
                 ("local_port", port.to_string()),

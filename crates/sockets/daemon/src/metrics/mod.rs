@@ -10,7 +10,7 @@ macro_rules! table {
 mod associations;
 mod server;
 
-use carrick_proto::{AssociationCounters, CloseReason, EndpointStats, ReportKind, StateName};
+use carrick_proto::{CloseReason, ReportKind, StateName};
 use carrick_sockets::EventCounters;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -24,60 +24,36 @@ pub(crate) use server::{MetricsServer, Scrape};
 /// Labels of one series.
 type Labels = [(&'static str, &'static str); 1];
 
-/// States of associations with their label.
-const STATES: [(StateName, &str); 7] = [
-    (StateName::CookieWait, "cookie-wait"),
-    (StateName::CookieEchoed, "cookie-echoed"),
-    (StateName::Established, "established"),
-    (StateName::ShutdownPending, "shutdown-pending"),
-    (StateName::ShutdownSent, "shutdown-sent"),
-    (StateName::ShutdownReceived, "shutdown-received"),
-    (StateName::ShutdownAckSent, "shutdown-ack-sent"),
-];
-
-/// Returns the label of a state of associations.
-pub(crate) fn state_label(state: StateName) -> &'static str {
-    let found = STATES.iter().find(|(name, _)| *name == state);
-    found.map_or("closed", |(_, label)| label)
-}
-
 /// Returns all metrics.
 pub(crate) fn registry(statistics: &DaemonStatistics) -> Registry {
     let mut registry = Registry::with_prefix("carrick_sctp");
     for (name, help, value) in gauges(statistics) {
         registry.register(name, help, ConstGauge::new(value as i64));
     }
-    let counters = &statistics.host.counters;
-    let endpoints = endpoint_counters(&counters.endpoints).into_iter();
-    let associations = chunk_counters(&counters.associations, &counters.endpoints);
-    let refused = (
+    let host = &statistics.host;
+    for counter in host.metrics.counters() {
+        registry.register(counter.name, counter.help, ConstCounter::new(counter.value));
+    }
+    let refused = ConstCounter::new(host.refused_options);
+    registry.register(
         "refused_options",
         "Socket options refused with ENOPROTOOPT",
-        counters.refused_options,
+        refused,
     );
-    for (name, help, value) in endpoints.chain(associations).chain([refused]) {
-        registry.register(name, help, ConstCounter::new(value));
-    }
     let failures = ConstCounter::new(statistics.descriptor_failures);
     let help = "Descriptors and connections that could not be opened at the limits of a user or of the process";
     registry.register("descriptor_failures", help, failures);
     let suppressed = ConstCounter::new(statistics.suppressed_lines);
     let help = "Lines about associations that the log suppressed";
     registry.register("log_suppressed", help, suppressed);
-    register_events(&mut registry, &counters.events);
-    let host = &statistics.host;
-    let states = STATES.map(|(state, label)| {
-        let count = host.associations.get(&state).copied().unwrap_or(0);
-        (label, count)
+    register_events(&mut registry, &host.events);
+    let states = StateName::ALIVE.map(|state| {
+        let count = host.metrics.states.get(&state).copied().unwrap_or(0);
+        (state.name(), count)
     });
     let help = "Associations by state";
     register_family(&mut registry, "associations", help, "state", &states);
-    let paths = [
-        ("unconfirmed", host.paths.unconfirmed),
-        ("active", host.paths.active),
-        ("potentially-failed", host.paths.potentially_failed),
-        ("inactive", host.paths.inactive),
-    ];
+    let paths = host.metrics.paths.by_name();
     let help = "Paths of associations by state";
     register_family(&mut registry, "paths", help, "state", &paths);
     let users = [
@@ -123,70 +99,48 @@ fn register_family(
 /// Returns the gauges: name, help and value.
 fn gauges(statistics: &DaemonStatistics) -> [(&'static str, &'static str, usize); 8] {
     let host = &statistics.host;
-    table! {
-        "curr_estab", "Associations in ESTABLISHED, SHUTDOWN-RECEIVED or SHUTDOWN-PENDING (sctpCurrEstab)",
-            host.established();
-        "max_assocs", "Limit of associations (sctpMaxAssocs)", host.max_associations;
-        "sockets", "Sockets, those in accept queues included", host.sockets;
-        "descriptors", "Descriptors of programs", statistics.descriptors;
-        "clients", "Connections of programs to the control socket", statistics.clients;
-        "unlisted_associations", "Associations without metrics of their own", statistics.unlisted_associations;
-        "receive_memory_bytes", "Received data that programs have not read", host.receive_memory;
-        "receive_memory_limit_bytes", "Limit of the received data that programs have not read",
-            host.receive_memory_limit;
-    }
-}
-
-/// Name, help and value of a counter.
-type CounterValue = (&'static str, &'static str, u64);
-
-/// Returns the counters of endpoints.
-fn endpoint_counters(endpoints: &EndpointStats) -> [CounterValue; 10] {
-    table! {
-        "active_estabs", "Associations established by this host (sctpActiveEstabs)",
-            endpoints.established.saturating_sub(endpoints.accepted);
-        "passive_estabs", "Associations established by peers (sctpPassiveEstabs)", endpoints.accepted;
-        "aborteds", "Associations that ended without a shutdown (sctpAborteds)", endpoints.aborted;
-        "shutdowns", "Associations that ended with a shutdown (sctpShutdowns)", endpoints.shut_down;
-        "out_of_blues", "Out of the blue packets received (sctpOutOfBlues)", endpoints.out_of_the_blue;
-        "checksum_errors", "Packets received with an invalid checksum (sctpChecksumErrors)", endpoints.bad_checksum;
-        "out_sctp_packs", "Packets sent (sctpOutSCTPPacks)", endpoints.packets_sent;
-        "in_sctp_packs", "Packets received (sctpInSCTPPacks)", endpoints.datagrams_received;
-        "malformed_packets", "Packets received that are not valid SCTP packets", endpoints.malformed;
-        "wrong_tag_packets", "Packets received with a wrong verification tag", endpoints.wrong_tag;
-    }
-}
-
-/// Returns the counters of chunks, those of associations that have ended included.
-fn chunk_counters(
-    associations: &AssociationCounters,
-    endpoints: &EndpointStats,
-) -> [CounterValue; 15] {
-    let ordered = |all: u64, unordered: u64| all.saturating_sub(unordered);
-    table! {
-        "out_order_chunks", "Ordered DATA chunks sent, without retransmissions (sctpOutOrderChunks)",
-            ordered(associations.data_chunks_sent, associations.unordered_chunks_sent);
-        "out_unorder_chunks", "Unordered DATA chunks sent, without retransmissions (sctpOutUnorderChunks)",
-            associations.unordered_chunks_sent;
-        "in_order_chunks", "Ordered DATA chunks received, without duplicates (sctpInOrderChunks)",
-            ordered(associations.data_chunks_received, associations.unordered_chunks_received);
-        "in_unorder_chunks", "Unordered DATA chunks received, without duplicates (sctpInUnorderChunks)",
-            associations.unordered_chunks_received;
-        "user_data_sent_bytes", "User data sent in DATA chunks, without retransmissions", associations.data_bytes_sent;
-        "user_data_received_bytes", "User data received in DATA chunks, without duplicates",
-            associations.data_bytes_received;
-        "out_ctrl_chunks", "Control chunks sent (sctpOutCtrlChunks)", associations.control_chunks_sent;
-        "in_ctrl_chunks", "Control chunks received (sctpInCtrlChunks)", associations.control_chunks_received;
-        "frag_usr_msgs", "Messages sent in several DATA chunks (sctpFragUsrMsgs)", endpoints.messages_fragmented;
-        "retransmissions", "DATA chunks sent again, tail loss probes included", associations.retransmissions;
-        "timeout_retransmissions", "DATA chunks retransmitted after a timeout (sum of sctpAssocRtxChunks)",
-            associations.timeout_retransmissions;
-        "fast_retransmissions", "DATA chunks retransmitted after missing reports", associations.fast_retransmissions;
-        "t3_expirations", "Expirations of T3-rtx", associations.t3_expirations;
-        "duplicates_received", "Duplicate DATA chunks received", associations.duplicates_received;
-        "dropped_for_buffer", "DATA chunks dropped because the receive buffer was full",
-            associations.dropped_for_buffer;
-    }
+    [
+        (
+            "curr_estab",
+            "Associations in ESTABLISHED, SHUTDOWN-RECEIVED or SHUTDOWN-PENDING (sctpCurrEstab)",
+            host.metrics.established(),
+        ),
+        (
+            "max_assocs",
+            "Limit of associations (sctpMaxAssocs)",
+            host.max_associations,
+        ),
+        (
+            "sockets",
+            "Sockets, those in accept queues included",
+            host.sockets,
+        ),
+        (
+            "descriptors",
+            "Descriptors of programs",
+            statistics.descriptors,
+        ),
+        (
+            "clients",
+            "Connections of programs to the control socket",
+            statistics.clients,
+        ),
+        (
+            "unlisted_associations",
+            "Associations without metrics of their own",
+            statistics.unlisted_associations,
+        ),
+        (
+            "receive_memory_bytes",
+            "Received data that programs have not read",
+            host.receive_memory,
+        ),
+        (
+            "receive_memory_limit_bytes",
+            "Limit of the received data that programs have not read",
+            host.receive_memory_limit,
+        ),
+    ]
 }
 
 #[cfg(test)]

@@ -46,7 +46,8 @@ pub use overview::{
     AssociationAddresses, AssociationSettings, OverviewKey, OverviewRow, OverviewSubject,
 };
 pub use reports::{AssociationReport, EventCounters, Reports};
-pub use statistics::{HostCounters, HostStatistics, PathCounts, Usage};
+pub(crate) use statistics::HostCounters;
+pub use statistics::{HostStatistics, Usage};
 pub use status::Status;
 
 /// Sockets of a host. The crate's documentation has the order of calls.

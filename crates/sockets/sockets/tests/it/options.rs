@@ -612,7 +612,7 @@ fn unsupported_options_are_refused() {
     for option in others {
         assert_eq!(w.set_int(A, a, option, 1), Err(Errno::ENOPROTOOPT));
     }
-    let counted = w.on(A, |s, _| s.statistics().counters.refused_options);
+    let counted = w.on(A, |s, _| s.statistics().refused_options);
     assert_eq!(counted, 2 * 5 + 4);
 }
 

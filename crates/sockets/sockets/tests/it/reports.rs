@@ -26,7 +26,7 @@ fn lines(w: &mut World, host: usize) -> Vec<String> {
 
 /// Returns the number of events of paths and of ends, by their names.
 fn counts(w: &mut World, host: usize) -> Vec<(&'static str, u64)> {
-    let events = w.look(host).statistics().counters.events;
+    let events = w.look(host).statistics().events;
     let paths = ReportKind::OF_PATHS.map(ReportKind::name);
     let paths = paths.into_iter().zip(events.paths);
     let ends = CloseReason::NAMES.into_iter().zip(events.ends);
@@ -113,7 +113,7 @@ fn see_a_failed_path(exposed: u32) {
     let path = paths(&mut w)[0];
     assert!(path.status.potentially_failed && path.status.active);
     assert_eq!(path.error_count, 1);
-    assert_eq!(w.look(A).statistics().paths.potentially_failed, 1);
+    assert_eq!(w.look(A).statistics().metrics.paths.potentially_failed, 1);
     // The program.
     let seen = state_of_primary(&mut w, a);
     let notified = w.recv_all(A, a).len();

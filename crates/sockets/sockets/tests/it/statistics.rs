@@ -17,13 +17,13 @@ fn counters_outlast_ports_and_associations() {
     let (b, _) = w.on(B, |s, _| s.accept(listener)).unwrap();
     let statistics = [A, B].map(|host| w.look(host).statistics());
     for of_host in &statistics {
-        assert_eq!(of_host.associations[&StateName::Established], 1);
-        assert_eq!(of_host.established(), 1);
-        assert!(of_host.paths.active > 0);
-        assert_eq!(of_host.counters.endpoints.established, 1);
+        assert_eq!(of_host.metrics.states[&StateName::Established], 1);
+        assert_eq!(of_host.metrics.established(), 1);
+        assert!(of_host.metrics.paths.active > 0);
+        assert_eq!(of_host.metrics.endpoint.established, 1);
     }
-    assert_eq!(statistics[A].counters.endpoints.accepted, 0);
-    assert_eq!(statistics[B].counters.endpoints.accepted, 1);
+    assert_eq!(statistics[A].metrics.endpoint.accepted, 0);
+    assert_eq!(statistics[B].metrics.endpoint.accepted, 1);
     assert_eq!(statistics[B].sockets, 2);
     for (host, socket) in [(A, a), (B, b), (B, listener)] {
         w.on(host, |s, now| s.close(now, socket).map(drop)).unwrap();
@@ -32,11 +32,11 @@ fn counters_outlast_ports_and_associations() {
     for (host, before) in statistics.iter().enumerate() {
         assert_eq!(w.look(host).usage().ports, 0);
         let after = w.look(host).statistics();
-        assert_eq!(after.established(), 0);
-        assert!(after.associations.is_empty());
-        assert_eq!(after.counters.endpoints.established, 1);
-        assert_eq!(after.counters.endpoints.shut_down, 1);
-        let packets = |of: &carrick_sockets::HostStatistics| of.counters.associations.packets_sent;
+        assert_eq!(after.metrics.established(), 0);
+        assert!(after.metrics.states.is_empty());
+        assert_eq!(after.metrics.endpoint.established, 1);
+        assert_eq!(after.metrics.endpoint.shut_down, 1);
+        let packets = |of: &carrick_sockets::HostStatistics| of.metrics.associations.packets_sent;
         assert!(packets(&after) > packets(before), "SHUTDOWN");
     }
 }
@@ -48,13 +48,13 @@ fn packets_to_free_ports_are_out_of_the_blue() {
     let a = w.one_to_one(A);
     w.connect(a, at(B, 7)).unwrap_err();
     w.run(ms(100));
-    let counters = w.look(B).statistics().counters.endpoints;
+    let counters = w.look(B).statistics().metrics.endpoint;
     assert_eq!(counters.out_of_the_blue, 1);
     let route = Route::plain(ip(B, 0), ip(A, 0));
     w.on(B, |s, now| {
         s.handle_datagram(now, &route, Bytes::from_static(&[1; 20]));
     });
-    assert_eq!(w.look(B).statistics().counters.endpoints.bad_checksum, 1);
-    let again = w.look(B).statistics().counters.endpoints;
+    assert_eq!(w.look(B).statistics().metrics.endpoint.bad_checksum, 1);
+    let again = w.look(B).statistics().metrics.endpoint;
     assert_eq!(again.datagrams_received, counters.datagrams_received + 1);
 }

@@ -9,7 +9,7 @@ use rand_core::Rng;
 use crate::errno::Errno;
 use crate::host::calls::listen::update_listening;
 use crate::host::overview::addresses_of;
-use crate::host::{HostCounters, Sockets, settle};
+use crate::host::{Sockets, settle};
 use crate::ids::{PortId, SocketId};
 use crate::ports::{Scope, is_link_local, is_loopback_v4};
 use crate::table::Socket;
@@ -351,6 +351,6 @@ pub(crate) fn leave_port(host: &mut Sockets, id: SocketId, socket: &Socket) {
 /// Frees a port without sockets and associations, once its last packets have been polled.
 pub(crate) fn release_port(host: &mut Sockets, id: PortId) {
     if let Some(port) = host.ports.release(id) {
-        host.removed += HostCounters::of(port.core());
+        host.removed.add(port.core());
     }
 }
