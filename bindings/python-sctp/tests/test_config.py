@@ -51,9 +51,11 @@ def test_mistakes_are_named() -> None:
         ({"path_max_retrans": "many"}, 'path_max_retrans: invalid type: string "many"'),
         ({"rto_min": "70s"}, "rto_min"),
         ({"preset": "quick"}, '"quick": expected recommended, signaling or rfc9260'),
-        ({"transport": "tcp"}, "unknown variant `tcp`"),
-        ({"addresses": "localhost"}, "invalid IP address"),
-        ({"port": 70_000}, "70000"),
+        ({"transport": "tcp"}, "transport: unknown variant `tcp`"),
+        ({"addresses": "localhost"}, r"addresses\[0\]: invalid IP address"),
+        ({"port": 70_000}, "port: invalid value: integer `70000`, expected u16$"),
+        ({"rto_min": float("nan")}, "rto_min: nan is not a finite number"),
+        ({"linger": float("inf")}, "linger: inf is not a finite number"),
     ]:
         with pytest.raises(ConfigError, match=words) as refused:
             Config(**arguments)

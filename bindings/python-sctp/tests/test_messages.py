@@ -203,8 +203,10 @@ def test_an_invalid_message_is_refused_with_words() -> None:
                 await pair.client.send(b"x", lifetime=1, retransmissions=2)
             with pytest.raises(ValueError, match="lifetime: -1"):
                 await pair.client.send(b"x", lifetime=-1)
-            with pytest.raises(OverflowError):
+            with pytest.raises(OverflowError, match="stream: 70000 is not a number from 0 to 65535"):
                 await pair.client.send(b"x", 70_000)
+            with pytest.raises(OverflowError, match="ppid: 8589934592 is not"):
+                await pair.client.send(b"x", ppid=1 << 33)
             await pair.client.shutdown()
             with pytest.raises(AssociationShutDownError) as ended:
                 await pair.client.send(b"x")

@@ -85,17 +85,18 @@ pub(crate) fn linkage(program: &OsStr) -> Result<Linkage, Refusal> {
     Ok(Linkage::Dynamic)
 }
 
-/// Returns the file that is executed for a name, as `execvp` searches it.
-fn find(program: &OsStr) -> Option<PathBuf> {
+/// Returns the file that is executed for a name, as `execvp` searches it; `None` if there is none.
+pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
+    let is_executable = |file: &PathBuf| {
+        let metadata = file.metadata();
+        metadata.is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0)
+    };
     if program.as_bytes().contains(&b'/') {
-        return Some(program.into());
+        return Some(program.into()).filter(is_executable);
     }
     let directories = std::env::var_os("PATH")?;
     let mut files = std::env::split_paths(&directories).map(|directory| directory.join(program));
-    files.find(|file| {
-        let metadata = file.metadata();
-        metadata.is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0)
-    })
+    files.find(is_executable)
 }
 
 /// Returns the interpreter of a script.

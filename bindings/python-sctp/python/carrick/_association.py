@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, AsyncIterator, Dict, Iterable, List, Mapping, Optional, Type, Union
+from typing import Any, AsyncIterator, Dict, Iterable, List, Mapping, Optional, Tuple, Type, Union
 
 from . import _core
 from ._config import loads
@@ -96,6 +96,25 @@ class EndedEvent(Event):
     reason: CloseReason
 
 
+# Numbers of a message, with the largest value of each; in the order of the options of a message.
+_NUMBERS = {
+    "stream": (0, 2**16 - 1),
+    "ppid": (1, 2**32 - 1),
+    "retransmissions": (5, 2**32 - 1),
+    "priority": (6, 2**32 - 1),
+    "path": (7, 2**8 - 1),
+    "context": (8, 2**64 - 1),
+}
+
+
+def _out_of_range(options: Tuple[object, ...]) -> OverflowError:
+    for name, (place, most) in _NUMBERS.items():
+        value = options[place]
+        if isinstance(value, int) and not 0 <= value <= most:
+            return OverflowError(f"{name}: {value} is not a number from 0 to {most}")
+    return OverflowError("a number of the message is out of range")
+
+
 def _event(found: "_core._EventEntry") -> Event:
     kind, text, values_text, payload, reason = found
     now = time.time()
@@ -142,7 +161,10 @@ class Association:
         :class:`SendFailedEvent`. A cancelled call has queued the whole message or nothing.
         """
         options = (stream, ppid, ordered, immediate, lifetime, retransmissions, priority, path, context)
-        waiting = self._core.send(payload, options)
+        try:
+            waiting = self._core.send(payload, options)
+        except OverflowError:
+            raise _out_of_range(options) from None
         if waiting is not None:
             await waiting
 

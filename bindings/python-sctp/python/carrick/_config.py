@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import math
 from datetime import timedelta
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
 
@@ -49,7 +50,7 @@ class Config:
             "daemon": daemon,
             "trusted": fingerprints(trusted),
             "preset": preset,
-            "parameters": {name: _plain(value) for name, value in parameters.items()},
+            "parameters": {name: _plain(name, value) for name, value in parameters.items()},
         }
         _check_names(preset, parameters)
         self._certificate = certificate
@@ -85,8 +86,11 @@ def fingerprints(trusted: Union[None, str, Iterable[str]]) -> Optional[List[str]
     return [trusted] if isinstance(trusted, str) else list(trusted)
 
 
-def _plain(value: Value) -> object:
-    return value.total_seconds() if isinstance(value, timedelta) else value
+def _plain(name: str, value: Value) -> object:
+    plain = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise ConfigError(f"configuration: {name}: {plain} is not a finite number")
+    return plain
 
 
 def _seconds(found: Dict[str, Any]) -> object:

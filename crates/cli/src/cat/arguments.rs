@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::input::InputFormat;
 use super::output::MessageFormat;
+use super::process::ProcessCommand;
 use crate::endpoint::{EndpointArguments, PeerArguments};
 use crate::failure::Failure;
 use crate::framing::Framing;
@@ -154,8 +155,22 @@ impl MessageArguments {
     /// Returns the number of outbound streams to request.
     pub(crate) fn streams(&self) -> u16 {
         let default = AssociationConfig::rfc9260().streams.outbound_streams;
-        let streams = self.streams.unwrap_or(default);
-        streams.max(self.stream + 1)
+        self.streams.unwrap_or(default.max(self.stream + 1))
+    }
+
+    /// Checks that the number of streams has the selected one.
+    ///
+    /// # Errors
+    /// Names both options.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.streams {
+            Some(streams) if self.stream >= streams => Err(Failure::Usage(format!(
+                "--stream {} needs --streams {} or more: streams are numbered from 0",
+                self.stream,
+                self.stream + 1
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that the association has the selected stream.
@@ -195,7 +210,8 @@ impl Arguments {
                 "--framing pdu is for datagrams, and the input is a byte stream: give another framing, or --input hex",
             ));
         }
-        Ok(())
+        self.message.check()?;
+        ProcessCommand::of(&self.process).map_or(Ok(()), |command| command.check())
     }
 
     pub(super) fn input_format(&self) -> InputFormat {
@@ -283,6 +299,35 @@ mod tests {
                 matches!(parse(wrong).target(), Err(Failure::Usage(_))),
                 "{wrong:?}"
             );
+        }
+    }
+
+    #[test]
+    fn streams_include_the_selected_one() {
+        let streams = |line: &[&'static str]| {
+            let arguments = parse(&[&["host", "7"], line].concat());
+            arguments.check().map(|()| arguments.message().streams())
+        };
+        assert_eq!(streams(&["--stream", "3"]).unwrap(), 10);
+        assert_eq!(streams(&["--stream", "30"]).unwrap(), 31);
+        assert_eq!(streams(&["--stream", "2", "--streams", "3"]).unwrap(), 3);
+        let Err(Failure::Usage(line)) = streams(&["--stream", "3", "--streams", "3"]) else {
+            panic!("stream 3 of 3 is refused");
+        };
+        assert!(line.starts_with("--stream 3 needs --streams 4"), "{line}");
+    }
+
+    #[test]
+    fn a_missing_program_is_named_at_the_start() {
+        let checked = |line: &[&'static str]| parse(&[&["-l", "7"], line].concat()).check();
+        for found in ["cat", "/bin/sh -c x"] {
+            assert!(checked(&["--exec", found]).is_ok(), "{found}");
+        }
+        for missing in ["no-such-program x", "/no/such", "/etc/passwd"] {
+            let Err(Failure::Usage(line)) = checked(&["--exec", missing]) else {
+                panic!("{missing} is refused");
+            };
+            assert!(line.starts_with("--exec: "), "{line}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! `--exec` and `--sh-exec`: a process for each association, whose output is sent, and whose input is what is received.
 
+use std::ffi::OsStr;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use super::input;
 use super::output::MessageWriter;
 use super::session::Session;
 use crate::endpoint;
+use crate::executable;
 use crate::failure::Failure;
 
 /// Time for a process to end by itself after the end of its association and of its input.
@@ -66,6 +68,22 @@ impl ProcessCommand {
             program: words.next().unwrap_or_default().into(),
             arguments: words.map(str::to_owned).collect(),
         })
+    }
+
+    /// Checks that there is such a program.
+    ///
+    /// # Errors
+    /// Names the program.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let missing = || {
+            Failure::Usage(format!(
+                "--exec: {:?} is not an executable file, or in no directory of PATH",
+                self.program
+            ))
+        };
+        executable::find(OsStr::new(&self.program))
+            .map(drop)
+            .ok_or_else(missing)
     }
 
     fn start(&self, peer: &AssociationControl) -> Result<Child, Failure> {

@@ -167,6 +167,7 @@ impl Session {
             SendExtent::Refused(error) => {
                 Err(Failure::Run(format!("not all input was sent: {error}")))
             }
+            SendExtent::Invalid(failure) => Err(failure),
         }
     }
 
@@ -184,9 +185,11 @@ enum SendExtent {
     All,
     /// The association accepts no more messages, because it ends; `receive_all` returns the reason.
     Refused(SendError),
+    /// The input has an error; what preceded it was sent.
+    Invalid(Failure),
 }
 
-/// Sends the input, then shuts the association down, which also ends the receiving.
+/// Sends the input, as far as it is valid, then shuts the association down, which also ends the receiving.
 async fn send_all(
     arguments: &Arguments,
     sender: &SendHalf,
@@ -195,17 +198,27 @@ async fn send_all(
     let Some(mut input) = input else {
         return std::future::pending().await;
     };
+    let mut extent = SendExtent::All;
     while let Some(message) = input.recv().await {
-        if let Err(error) = send(sender, message?).await? {
-            return Ok(SendExtent::Refused(error));
+        let sent = match message {
+            Ok(message) => send(sender, message).await,
+            Err(failure) => Err(failure),
+        };
+        match sent {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Ok(SendExtent::Refused(error)),
+            Err(failure) => {
+                extent = SendExtent::Invalid(failure);
+                break;
+            }
         }
     }
-    if let Some(time) = arguments.quit_after {
+    if let (SendExtent::All, Some(time)) = (&extent, arguments.quit_after) {
         tokio::time::sleep(time).await;
     }
     let done = sender.shutdown().await;
     done.map_err(|e| Failure::Run(e.to_string()))?;
-    Ok(SendExtent::All)
+    Ok(extent)
 }
 
 /// Sends a message of the input. The inner error is that of an association that takes no more messages.

@@ -6,20 +6,25 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use socket2::{SockAddr, Type};
 use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener, UnixStream};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::address::{ProxyAddress, ProxyProtocol};
 use super::local::{LastMessage, LocalConnection, LocalReader, LocalWriter, MessageLimits};
+use super::log::ProxyLog;
 use super::socket_file::{self, SocketFile};
 use crate::failure::Failure;
 
 /// Number of datagrams of a source that wait for the association; further ones are lost, as in UDP.
 const QUEUED_DATAGRAMS: usize = 64;
+
+/// Time between two lines about discarded datagrams.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Longest datagram of UDP.
 const MAX_DATAGRAM: usize = 65_535;
@@ -58,6 +63,30 @@ pub(super) struct UdpSources {
     queues: HashMap<SocketAddr, mpsc::Sender<Bytes>>,
     buffer: Vec<u8>,
     idle: Duration,
+    discarded: Discarded,
+}
+
+/// Datagrams that were discarded, and have not been reported.
+#[derive(Debug)]
+struct Discarded {
+    log: ProxyLog,
+    count: u64,
+    reported: Option<Instant>,
+}
+
+impl Discarded {
+    /// Counts a datagram. Reports the number, and the reason of the last one, at once or after [`REPORT_INTERVAL`].
+    fn add(&mut self, source: SocketAddr, why: &str) {
+        self.count += 1;
+        if self
+            .reported
+            .is_none_or(|at| at.elapsed() >= REPORT_INTERVAL)
+        {
+            self.log.discarded(self.count, source, why);
+            self.count = 0;
+            self.reported = Some(Instant::now());
+        }
+    }
 }
 
 impl LocalListener {
@@ -65,7 +94,11 @@ impl LocalListener {
     ///
     /// # Errors
     /// The address cannot be used.
-    pub(super) async fn open(address: &ProxyAddress, idle: Duration) -> Result<Self, Failure> {
+    pub(super) async fn open(
+        address: &ProxyAddress,
+        idle: Duration,
+        log: ProxyLog,
+    ) -> Result<Self, Failure> {
         let failed = |e: io::Error| Failure::Run(format!("cannot listen on {address}: {e}"));
         Ok(match &address.protocol {
             ProxyProtocol::Tcp(host, port) => {
@@ -79,6 +112,11 @@ impl LocalListener {
                     queues: HashMap::new(),
                     buffer: vec![0; MAX_DATAGRAM],
                     idle,
+                    discarded: Discarded {
+                        log,
+                        count: 0,
+                        reported: None,
+                    },
                 })
             }
             ProxyProtocol::Unix(path) => Self::Unix(FileListener::open(path, Type::STREAM)?),
@@ -162,8 +200,12 @@ impl UdpSources {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 received => received?,
             };
-            // SCTP has no empty messages, and such a long one is not wanted.
-            if length == 0 || length > limits.max_message {
+            if length == 0 {
+                self.discarded.add(source, "SCTP has no empty messages");
+                continue;
+            }
+            if length > limits.max_message {
+                self.discarded.add(source, "longer than --max-message");
                 continue;
             }
             let datagram = Bytes::copy_from_slice(&self.buffer[..length]);
@@ -172,13 +214,19 @@ impl UdpSources {
                 .get(&source)
                 .map(|q| q.try_send(datagram.clone()))
             {
-                Some(Ok(()) | Err(mpsc::error::TrySendError::Full(_))) => continue,
+                Some(Ok(())) => continue,
+                Some(Err(TrySendError::Full(_))) => {
+                    self.discarded
+                        .add(source, "the association takes them too slowly");
+                    continue;
+                }
                 _ => datagram,
             };
             self.queues.retain(|_, queue| !queue.is_closed());
             if has_room {
                 return Ok(self.begin(source, datagram));
             }
+            self.discarded.add(source, "--max-connections is reached");
         }
     }
 

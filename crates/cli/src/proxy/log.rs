@@ -1,5 +1,7 @@
 //! Lines of a proxy on standard error.
 
+use std::net::SocketAddr;
+
 use serde_json::{Map, Value, json};
 
 use super::connection::Counts;
@@ -49,6 +51,13 @@ impl ProxyLog {
             error.map(|error| format!("; {error}")).unwrap_or_default()
         );
         self.print("ended", Some(number), members, &text);
+    }
+
+    /// Prints that datagrams were discarded since the last such line.
+    pub(super) fn discarded(self, count: u64, source: SocketAddr, why: &str) {
+        let members = Map::from_iter([("datagrams".to_owned(), count.into())]);
+        let text = format!("{count} datagrams discarded, the last one of {source}: {why}");
+        self.print("discarded", None, members, &text);
     }
 
     fn print(self, kind: &str, connection: Option<u64>, members: Map<String, Value>, text: &str) {

@@ -117,6 +117,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (_, framing) = arguments.local()?;
+    arguments.message.check()?;
     if !arguments.target.can_be_target() {
         return Err(Failure::Usage(format!(
             "{} needs a host and a port, such as sctp:192.0.2.1:38412",
@@ -162,7 +163,8 @@ async fn serve(arguments: &Arguments, framing: Framing) -> Result<(), Failure> {
         }
         _ => {
             let target = sctp_target(&arguments.target).await?;
-            let listener = LocalListener::open(&arguments.listen, arguments.idle_timeout).await?;
+            let listener =
+                LocalListener::open(&arguments.listen, arguments.idle_timeout, proxy.log).await?;
             let address = listener.address(&arguments.listen);
             proxy
                 .log

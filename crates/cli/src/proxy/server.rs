@@ -194,11 +194,7 @@ impl Proxy {
             .open_towards(&self.endpoint, &target.addresses, self.streams);
         let done = match opened {
             Ok(own) => {
-                let mut stopping = self.stopping.subscribe();
-                let done = tokio::select! {
-                    done = self.connected(number, &own, local, target, &counts) => done,
-                    _ = stopping.wait_for(|stopping| *stopping) => Ok(()),
-                };
+                let done = self.connected(number, &own, local, target, &counts).await;
                 let report = own.close_within(endpoint::STOP_TIMEOUT).await;
                 match done {
                     Ok(()) if report.undelivered > 0 => Err(report.to_string()),
@@ -229,8 +225,13 @@ impl Proxy {
         target: &SctpTarget,
         counts: &Counts,
     ) -> Result<(), String> {
-        let connected = self.to.connect(endpoint, &target.addresses, target.port);
-        let association = match connected.await {
+        let mut stopping = self.stopping.subscribe();
+        let mut stopped = std::pin::pin!(stopping.wait_for(|stopping| *stopping));
+        let connected = tokio::select! {
+            connected = self.to.connect(endpoint, &target.addresses, target.port) => connected,
+            _ = &mut stopped => Err(Failure::Run("the proxy ends before the association is set up".into())),
+        };
+        let association = match connected {
             Ok(association) => association,
             Err(failure) => {
                 local.writer.reset();
@@ -241,7 +242,10 @@ impl Proxy {
         let peer = sctp_name(&association);
         let text = format!("{} is connected with {peer}", local.name);
         self.log.connected(number, &text);
-        connection::relay(local, association, &self.connection, counts).await
+        tokio::select! {
+            done = connection::relay(local, association, &self.connection, counts) => done,
+            _ = stopped => Ok(()),
+        }
     }
 }
 
