@@ -293,6 +293,25 @@ fn peeloff_takes_queued_messages_along() {
     assert_eq!(ids(&mut w, B, b).len(), 1);
 }
 
+/// RFC 6458, section 9.2: a branched-off socket has one association.
+#[test]
+fn branched_off_sockets_do_not_connect() {
+    let mut w = World::new();
+    let a = w.one_to_many(A);
+    // The port has no listening socket, so that the set-up fails.
+    let id = w
+        .on(A, |s, now| s.connectx(now, a, &[at(B, PORT)]))
+        .unwrap();
+    let branched = w.on(A, |s, now| s.peeloff(now, a, id.number())).unwrap();
+    assert_eq!(w.connect(branched, at(B, PORT)), Err(Errno::EISCONN));
+    w.run(secs(1));
+    assert!(w.readiness(A, branched).contains(Readiness::HANG_UP));
+    w.listener(Style::OneToMany, 5);
+    assert_eq!(w.connect(branched, at(B, PORT)), Err(Errno::EISCONN));
+    assert_eq!(w.send_to(A, branched, at(B, PORT), b"x"), Err(Errno::EPIPE));
+    assert_eq!(w.connect(a, at(B, PORT)), Err(Errno::EINPROGRESS));
+}
+
 /// RFC 6458, section 7.1: 0 to 2 are no identifiers.
 #[test]
 fn identifiers_start_at_three_and_are_not_reused() {

@@ -34,7 +34,7 @@ impl Sockets {
     /// # Errors
     /// - `EINVAL`: no address, different ports, port 0, an address of another family, or a link-local address, as
     ///   on Linux with a scope that the host does not have.
-    /// - `EALREADY`, `EISCONN`: the association is being set up, or exists.
+    /// - `EALREADY`, `EISCONN`: the association is being set up, or exists; the socket was branched off.
     /// - `ENETUNREACH`: no local address has the family of the peer's address.
     /// - `ENOMEM`: the limit of associations is reached, of all or of the owner.
     /// - `EADDRNOTAVAIL`: no ephemeral port is free, or an address is there twice.
@@ -87,6 +87,8 @@ pub(crate) fn associate(
 ) -> Result<AssocId, Errno> {
     let socket = host.table.open(id)?;
     match socket.state {
+        // Also after the set-up of its association has failed: it gets no other one.
+        _ if socket.is_peeled_off => return Err(Errno::EISCONN),
         SocketState::Established | SocketState::Ended => return Err(Errno::EISCONN),
         SocketState::Listening if socket.is_one_to_one() => return Err(Errno::EISCONN),
         SocketState::Connecting => return Err(Errno::EALREADY),
