@@ -105,7 +105,7 @@ impl<'a> AssociationLookup<'a> {
             None if socket.is_one_to_one() => return None,
             None => AssocId(id),
         };
-        let known = socket.associations.contains(&id) && self.all.is_open(id);
+        let known = socket.associations().contains(&id) && self.all.is_open(id);
         self.get(id).filter(|_| known)
     }
 
@@ -116,8 +116,8 @@ impl<'a> AssociationLookup<'a> {
         ip: IpAddr,
         number: u16,
     ) -> Option<AssociationRef<'a>> {
-        let is_open = |id: &AssocId| socket.associations.contains(id) && self.all.is_open(*id);
-        let indexed = self.all.with_peer(socket.port?, ip, number);
+        let is_open = |id: &AssocId| socket.associations().contains(id) && self.all.is_open(*id);
+        let indexed = self.all.with_peer(socket.port()?, ip, number);
         if let Some(id) = indexed.filter(is_open) {
             return self.get(id);
         }
@@ -130,7 +130,7 @@ impl<'a> AssociationLookup<'a> {
 
     /// Returns the associations of a socket that have not ended.
     pub(crate) fn open_of(self, socket: &Socket) -> Vec<AssocId> {
-        let all = socket.associations.iter().copied();
+        let all = socket.associations().iter().copied();
         all.filter(|id| self.all.is_open(*id)).collect()
     }
 }
@@ -179,7 +179,7 @@ pub(crate) fn insert_association(
 ) -> Option<AssocId> {
     let socket = host.table.get_mut(socket_id)?;
     let endpoint = host.ports.get(port)?.core();
-    let of_socket = (socket_id, &socket.options, socket.owner);
+    let of_socket = (socket_id, socket.options(), socket.owner());
     let mut association = Association::new((port, core), of_socket, peer, host.now);
     association.set_source(endpoint);
     let paths = endpoint
@@ -189,7 +189,7 @@ pub(crate) fn insert_association(
     let peers = paths.map(|path| path.remote).collect();
     let id = host.associations.insert(association, peers);
     host.ports.add_association(port);
-    socket.associations.insert(id);
+    socket.add_association(id);
     Some(id)
 }
 
@@ -203,8 +203,7 @@ pub(crate) fn remove_association(host: &mut Sockets, id: AssocId) {
         return;
     };
     if let Some(socket) = association.socket().and_then(|id| host.table.get_mut(id)) {
-        socket.associations.remove(&id);
-        socket.full.remove(&id);
+        socket.remove_association(id);
     }
     host.ports.remove_association(association.core().0);
 }

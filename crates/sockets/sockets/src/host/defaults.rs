@@ -5,7 +5,6 @@ use carrick_proto::{AssociationConfig, ConfigError};
 use super::Sockets;
 use crate::host::calls::listen::update_listening;
 use crate::settings::Options;
-use crate::table::Socket;
 
 /// Replaces the fields that have the old default.
 macro_rules! follow {
@@ -52,8 +51,9 @@ impl Sockets {
         let with_future = self
             .table
             .iter_mut()
-            .filter(|(_, socket)| !socket.is_one_to_one() || socket.associations.is_empty());
-        for (_, Socket { options, .. }) in with_future {
+            .filter(|(_, socket)| !socket.is_one_to_one() || socket.associations().is_empty());
+        for (_, socket) in with_future {
+            let options = socket.options_mut();
             let mut own = options.config.clone();
             follow_defaults(&mut own, &old_options.config, new);
             if own.validate().is_err() {

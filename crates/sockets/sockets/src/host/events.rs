@@ -27,7 +27,7 @@ use crate::linux::{
     SCTP_RESTART, SCTP_SHUTDOWN_COMP,
 };
 use crate::notifications::{self, is_subscribed};
-use crate::table::{DataItem, Readiness, SocketState};
+use crate::table::{DataItem, Readiness};
 
 /// Cause code of an abort by the user (RFC 9260, section 3.3.10.12).
 const USER_INITIATED_ABORT: u16 = 12;
@@ -134,11 +134,8 @@ fn on_established(host: &mut Sockets, id: AssocId, streams: (u16, u16)) {
     let Some(socket_id) = association.socket() else {
         return;
     };
-    if let Some(socket) = host.table.get_mut(socket_id)
-        && socket.is_one_to_one()
-    {
-        socket.state = SocketState::Established;
-        socket.peer = Some(association.peer);
+    if let Some(socket) = host.table.get_mut(socket_id) {
+        socket.establish(association.peer);
     }
     host.table.raise(socket_id, Readiness::WRITABLE);
 }
@@ -161,11 +158,11 @@ fn on_messages(host: &mut Sockets, id: AssocId) {
         return drop_unread(host, id);
     };
     if let Some(socket) = host.table.get_mut(socket_id) {
-        if socket.drops_messages {
+        if socket.drops_messages() {
             return drop_unread(host, id);
         }
-        if !socket.queue.waiting.contains(&id) {
-            socket.queue.waiting.push_back(id);
+        if !socket.queue().waiting.contains(&id) {
+            socket.queue_mut().waiting.push_back(id);
         }
     }
     fill(host, socket_id);
@@ -183,7 +180,7 @@ pub(crate) fn fill(host: &mut Sockets, socket_id: SocketId) {
         if !socket.is_accepted() {
             return;
         }
-        let queue = &socket.queue;
+        let queue = socket.queue();
         let next = match queue.partial {
             Some(partial) => Some(partial).filter(|id| queue.waiting.contains(id)),
             None => queue.waiting.front().copied(),
@@ -210,7 +207,7 @@ pub(crate) fn fill(host: &mut Sockets, socket_id: SocketId) {
             continue;
         }
         if let Some(socket) = host.table.get_mut(socket_id) {
-            socket.queue.waiting.retain(|other| *other != id);
+            socket.queue_mut().waiting.retain(|other| *other != id);
         }
         end_if_read(host, id);
     }
@@ -231,8 +228,8 @@ fn queue_message(
     };
     association.last_use = now;
     if message.part == MessagePart::Aborted {
-        if socket.queue.partial == Some(id) {
-            socket.queue.end_partial();
+        if socket.queue().partial == Some(id) {
+            socket.queue_mut().end_partial();
         }
         let (stream, number) = (message.stream.0, sequence_number(&message));
         notify(
@@ -243,7 +240,8 @@ fn queue_message(
         return;
     }
     let peer = socket.present(association.peer);
-    let queue = &mut socket.queue;
+    let interleaves = socket.options().fragment_interleave;
+    let queue = socket.queue_mut();
     // Each association gets its turn.
     if queue.waiting.front() == Some(&id) {
         queue.waiting.rotate_left(1);
@@ -266,7 +264,7 @@ fn queue_message(
     queue.push_data(id, peer, data);
     if is_end && queue.partial == Some(id) {
         queue.end_partial();
-    } else if !is_end && !socket.options.fragment_interleave {
+    } else if !is_end && !interleaves {
         queue.partial = Some(id);
     }
 }
@@ -276,7 +274,7 @@ pub(crate) fn on_send_room(host: &mut Sockets, id: AssocId) {
         return;
     };
     if let Some(socket) = host.table.get_mut(socket_id) {
-        socket.full.remove(&id);
+        socket.set_full(id, false);
     }
     host.table.raise(socket_id, Readiness::WRITABLE);
 }
@@ -290,7 +288,7 @@ fn on_peer_shutdown(host: &mut Sockets, id: AssocId) {
     if let Some(socket) = host.table.get_mut(socket_id)
         && socket.is_one_to_one()
     {
-        socket.read_closed = true;
+        socket.receive_shutdown();
         host.table
             .raise(socket_id, Readiness::READABLE | Readiness::READ_CLOSED);
     }
@@ -322,7 +320,7 @@ fn on_closed(host: &mut Sockets, id: AssocId, reason: &CloseReason, unsent: &[Se
         return;
     };
     if let Some(socket) = host.table.get_mut(socket_id) {
-        socket.full.remove(&id);
+        socket.set_full(id, false);
     }
     let (state, cause) = match reason {
         _ if !was_established => (SCTP_CANT_STR_ASSOC, None),
@@ -352,22 +350,19 @@ fn on_closed(host: &mut Sockets, id: AssocId, reason: &CloseReason, unsent: &[Se
     {
         // A socket that is accepted later has the notification and the end of messages alone.
         if socket.is_one_to_one() && socket.is_accepted() {
-            socket.error = error_of(reason, was_established);
+            socket.set_error(error_of(reason, was_established));
         }
         if was_established {
-            socket.state = SocketState::Ended;
-            socket.read_closed = true;
-            socket.write_closed = true;
+            socket.end();
         } else {
-            socket.state = SocketState::Open;
-            socket.failed = true;
+            socket.fail_setup();
         }
     }
     let mut edges = Readiness::READABLE | Readiness::WRITABLE;
     let socket = host.table.get(socket_id);
     if let Some(socket) = socket.filter(|s| s.is_single()) {
         edges |= Readiness::HANG_UP;
-        if socket.error.is_some() {
+        if socket.error().is_some() {
             edges |= Readiness::ERROR;
         }
     }
@@ -385,9 +380,9 @@ fn end_if_read(host: &mut Sockets, id: AssocId) {
         return;
     };
     if let Some(socket) = association.socket().and_then(|id| host.table.get_mut(id))
-        && socket.queue.partial == Some(id)
+        && socket.queue().partial == Some(id)
     {
-        socket.queue.end_partial();
+        socket.queue_mut().end_partial();
     }
     remove_association(host, id);
 }
@@ -554,7 +549,7 @@ fn push_last_notifications(host: &mut Sockets, id: AssocId) -> bool {
         return false;
     };
     let socket = host.table.get(socket_id);
-    if socket.is_some_and(|socket| socket.queue.waiting.contains(&id)) {
+    if socket.is_some_and(|socket| socket.queue().waiting.contains(&id)) {
         return false;
     }
     for notification in std::mem::take(&mut association.last_notifications) {
@@ -582,7 +577,7 @@ fn push_notification(
     };
     let peer = socket.present(peer);
     let is_accepted = socket.is_accepted();
-    let queue = &mut socket.queue;
+    let queue = socket.queue_mut();
     if queue.push_notification(id, peer, bytes, is_accepted, must) {
         host.table.raise(socket_id, Readiness::READABLE);
     }

@@ -168,11 +168,11 @@ fn is_valid_socket(sockets: &Sockets, id: SocketId, socket: &Socket) -> bool {
         let found = sockets.associations.get(*association);
         found.is_some_and(|a| a.socket() == Some(id))
     };
-    let queue = &socket.queue;
+    let queue = socket.queue();
     let waiting: BTreeSet<&AssocId> = queue.waiting.iter().collect();
-    let port = socket.port.map(|port| sockets.ports.get(port).is_some());
+    let port = socket.port().map(|port| sockets.ports.get(port).is_some());
     port != Some(false)
-        && socket.full.iter().all(has)
+        && socket.full().iter().all(has)
         && waiting.len() == queue.waiting.len()
         && queue.waiting.iter().all(has)
         && queue.partial.iter().all(has)
@@ -184,7 +184,7 @@ fn is_valid_association(sockets: &Sockets, association: &Association) -> bool {
         return false;
     };
     let socket = association.socket().map(|socket| sockets.table.get(socket));
-    let has_port = |socket: Option<&Socket>| socket.is_some_and(|s| s.port == Some(port_id));
+    let has_port = |socket: Option<&Socket>| socket.is_some_and(|s| s.port() == Some(port_id));
     socket.is_none_or(has_port)
         && (port.core().association(core).is_some() || !association.is_open())
 }
@@ -192,8 +192,8 @@ fn is_valid_association(sockets: &Sockets, association: &Association) -> bool {
 /// Connects sockets, associations and ports, and counts the buffers of the associations.
 fn rebuild(sockets: &mut Sockets) {
     for (id, socket) in sockets.table.from(SocketId(0)) {
-        if let Some(port) = socket.port {
-            sockets.ports.join(port, id, socket.owner);
+        if let Some(port) = socket.port() {
+            sockets.ports.join(port, id, socket.owner());
         }
     }
     for (id, association) in sockets.associations.iter() {
@@ -202,7 +202,7 @@ fn rebuild(sockets: &mut Sockets) {
             .socket()
             .and_then(|id| sockets.table.get_mut(id));
         if let Some(socket) = socket {
-            socket.associations.insert(id);
+            socket.add_association(id);
         }
     }
     for port in sockets.ports.ids() {

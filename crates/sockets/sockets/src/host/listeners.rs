@@ -15,7 +15,7 @@ use crate::host::calls::bind::bind_scope;
 use crate::ids::{AssocId, SocketId};
 use crate::ports::{Scope, import_config};
 use crate::settings::Options;
-use crate::table::{Family, SocketState, Style};
+use crate::table::{Family, Style};
 
 /// Format of a listening socket.
 const FORMAT: Format = Format::new(*b"carlistn");
@@ -62,17 +62,17 @@ impl Sockets {
     /// that can't be exported.
     pub fn export_listener(&self, id: SocketId) -> Option<Vec<u8>> {
         let socket = self.table.open(id).ok()?;
-        let listens = socket.state == SocketState::Listening;
-        let port = self.ports.get(socket.port.filter(|_| listens)?)?;
+        let backlog = socket.backlog()?;
+        let port = self.ports.get(socket.port()?)?;
         let state = ListenerState {
-            style: socket.style,
-            family: socket.family,
-            options: socket.options.clone(),
+            style: socket.style(),
+            family: socket.family(),
+            options: socket.options().clone(),
             port: port.core().port(),
             scope: port.scope().clone(),
-            backlog: socket.backlog,
-            is_privileged: socket.is_privileged,
-            owner: socket.owner,
+            backlog,
+            is_privileged: socket.is_privileged(),
+            owner: socket.owner(),
         };
         FORMAT.export(Time::ZERO, |out| state.write(out)).ok()
     }
@@ -119,7 +119,7 @@ impl Sockets {
 fn restore(host: &mut Sockets, id: SocketId, state: ListenerState) -> Result<(), Errno> {
     host.set_owner(id, state.owner)?;
     host.set_privileged(id, state.is_privileged)?;
-    host.table.open_mut(id)?.options = state.options;
+    *host.table.open_mut(id)?.options_mut() = state.options;
     bind_scope(host, id, state.port, state.scope)?;
     let backlog = i32::try_from(state.backlog).unwrap_or(i32::MAX);
     host.listen(id, backlog)

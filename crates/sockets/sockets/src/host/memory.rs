@@ -19,7 +19,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn set_owner(&mut self, id: SocketId, owner: u32) -> Result<(), Errno> {
-        self.table.open_mut(id)?.owner = owner;
+        self.table.open_mut(id)?.set_owner(owner);
         Ok(())
     }
 }

@@ -34,7 +34,7 @@ use crate::host::memory::limit_received;
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::ports::Ports;
 use crate::settings::Options;
-use crate::table::{Family, Socket, SocketState, SocketTable, Style};
+use crate::table::{Family, Socket, SocketTable, Style};
 
 pub use calls::close::Closed;
 pub use calls::receive::Received;
@@ -117,9 +117,7 @@ impl Sockets {
     /// `ENOTCONN`, also for every one-to-many socket that is not branched off.
     pub fn peer_address(&self, id: SocketId) -> Result<SocketAddr, Errno> {
         let socket = self.table.open(id)?;
-        let is_connected = matches!(socket.state, SocketState::Established | SocketState::Ended);
-        let peer = socket.peer.filter(|_| is_connected);
-        Ok(socket.present(peer.ok_or(Errno::ENOTCONN)?))
+        Ok(socket.present(socket.peer().ok_or(Errno::ENOTCONN)?))
     }
 
     /// Returns all addresses of a peer: `sctp_getpaddrs` (RFC 6458, section 9.3). The identifier is
@@ -270,7 +268,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn dropped_notifications(&self, id: SocketId) -> Result<u64, Errno> {
-        Ok(self.table.open(id)?.queue.dropped)
+        Ok(self.table.open(id)?.queue().dropped)
     }
 
     /// Returns the addresses of the host.

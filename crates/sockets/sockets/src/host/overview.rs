@@ -8,7 +8,7 @@ use carrick_proto::{AssociationStats, PathStats};
 
 use super::Sockets;
 use crate::ids::{AssocId, PortId, SocketId};
-use crate::table::{SocketState, Style};
+use crate::table::Style;
 
 /// Place of a row in [`Sockets::overview`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -117,16 +117,16 @@ impl Sockets {
             let own = (begin == Bound::Unbounded).then(|| OverviewRow {
                 key,
                 socket: Some(id),
-                local: addresses_of(self, socket.port),
-                bound: bound_addresses(self, socket.port),
+                local: addresses_of(self, socket.port()),
+                bound: bound_addresses(self, socket.port()),
                 subject: OverviewSubject::Socket {
-                    style: socket.style,
-                    backlog: (socket.state == SocketState::Listening).then_some(socket.backlog),
+                    style: socket.style(),
+                    backlog: socket.backlog(),
                     waiting: socket.unaccepted().len(),
-                    associations: socket.associations.len(),
+                    associations: socket.associations().len(),
                 },
             });
-            let associations = socket.associations.range((begin, Bound::Unbounded));
+            let associations = socket.associations().range((begin, Bound::Unbounded));
             own.into_iter()
                 .chain(associations.filter_map(move |a| association_row(self, key, Some(id), *a)))
         });

@@ -22,7 +22,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn pending_error(&self, id: SocketId) -> Result<Option<Errno>, Errno> {
-        Ok(self.table.open(id)?.error)
+        Ok(self.table.open(id)?.error())
     }
 
     /// Sets the pending error of a socket (`SO_ERROR`), for a caller that detects one after its call has
@@ -32,10 +32,10 @@ impl Sockets {
     /// `EBADF`
     pub fn set_error(&mut self, id: SocketId, error: Errno) -> Result<bool, Errno> {
         let socket = self.table.open_mut(id)?;
-        if socket.error.is_some() {
+        if socket.error().is_some() {
             return Ok(false);
         }
-        socket.error = Some(error);
+        socket.set_error(Some(error));
         self.table.raise(id, Readiness::ERROR);
         Ok(true)
     }

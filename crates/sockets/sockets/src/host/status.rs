@@ -7,7 +7,7 @@ use crate::errno::Errno;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::{SCTP_ASSOC_CHANGE, SCTP_DATA_IO_EVENT};
 use crate::notifications::subscription;
-use crate::table::{Family, SocketState, Style};
+use crate::table::{Family, Style};
 
 /// Status of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +56,7 @@ impl Sockets {
     /// `EBADF`
     pub fn status(&self, id: SocketId) -> Result<Status, Errno> {
         let socket = self.table.open(id)?;
-        let options = &socket.options;
+        let options = socket.options();
         let only = socket.only_association();
         let association = only.and_then(|id| self.lookup().get(id));
         let stats = association.and_then(|association| association.stats());
@@ -73,17 +73,17 @@ impl Sockets {
         let change = subscription(SCTP_ASSOC_CHANGE as u16).unwrap_or(0);
         let data_io = subscription(SCTP_DATA_IO_EVENT as u16).unwrap_or(0);
         Ok(Status {
-            style: socket.style,
-            family: socket.family,
-            is_peeled_off: socket.is_peeled_off,
-            is_listening: socket.state == SocketState::Listening,
-            is_connecting: socket.state == SocketState::Connecting,
-            is_established: socket.is_one_to_one() && socket.state == SocketState::Established,
-            is_write_closed: socket.write_closed || peer_ends,
+            style: socket.style(),
+            family: socket.family(),
+            is_peeled_off: socket.is_peeled_off(),
+            is_listening: socket.is_listening(),
+            is_connecting: socket.is_connecting(),
+            is_established: socket.is_one_to_one() && socket.is_established(),
+            is_write_closed: socket.is_write_closed() || peer_ends,
             notifies_end: association.is_some_and(|a| a.events & change != 0),
-            has_source: socket.state == SocketState::Listening
-                || socket.queue.has_items()
-                || socket.associations.iter().any(is_open),
+            has_source: socket.is_listening()
+                || socket.queue().has_items()
+                || socket.associations().iter().any(is_open),
             has_rcvinfo: options.recv_rcvinfo,
             has_nxtinfo: options.recv_nxtinfo,
             has_sndrcv: options.events & data_io != 0,

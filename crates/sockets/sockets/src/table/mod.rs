@@ -3,10 +3,12 @@
 mod readiness;
 mod receive_queue;
 mod socket;
+mod state;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
 
-use carrick_proto::ImportError;
+use carrick_proto::{ImportError, SourceKey};
 
 use crate::errno::Errno;
 use crate::ids::{AssocId, SocketId, check_next};
@@ -14,8 +16,9 @@ use crate::ids::{AssocId, SocketId, check_next};
 pub use readiness::{Readiness, ReadinessChange};
 use receive_queue::ReceiveQueue;
 pub(crate) use receive_queue::{DataItem, ReceiveContent, ReceiveEntry};
+use socket::Holder;
+pub(crate) use socket::Socket;
 pub use socket::{Family, Style};
-pub(crate) use socket::{Socket, SocketState};
 
 /// Sockets by their identifiers, those in accept queues included.
 #[derive(Debug, Default)]
@@ -41,20 +44,21 @@ impl SocketTable {
         Ok(id)
     }
 
-    /// Adds a socket to the accept queue of a listening one.
+    /// Adds a socket for an association with a peer to the accept queue of a listening one.
     ///
     /// # Errors
-    /// `EMFILE` if there are `max` sockets.
+    /// `EMFILE` if there are `max` sockets, `EBADF` without the listening one.
     pub(crate) fn enqueue(
         &mut self,
         listener: SocketId,
-        mut socket: Socket,
+        peer: SocketAddr,
+        source: SourceKey,
         max: usize,
     ) -> Result<SocketId, Errno> {
-        socket.listener = Some(listener);
-        let id = self.insert(socket, max)?;
-        if let Some(listener) = self.by_id.get_mut(&listener) {
-            listener.accept_queue.push_back(id);
+        let listening = self.get(listener).ok_or(Errno::EBADF)?;
+        let id = self.insert(listening.queued(listener, peer, source), max)?;
+        if let Some(listening) = self.by_id.get_mut(&listener) {
+            listening.accept_queue.push_back(id);
         }
         self.raise(listener, Readiness::READABLE);
         Ok(id)
@@ -63,14 +67,14 @@ impl SocketTable {
     /// Removes and returns the first socket in the accept queue of a listening one.
     pub(crate) fn accept(&mut self, listener: SocketId) -> Option<SocketId> {
         let accepted = self.by_id.get_mut(&listener)?.accept_queue.pop_front()?;
-        self.by_id.get_mut(&accepted)?.listener = None;
+        self.by_id.get_mut(&accepted)?.holder = Holder::USER;
         Some(accepted)
     }
 
     /// Removes a socket. Those in its accept queue are to be removed next.
     pub(crate) fn remove(&mut self, id: SocketId) -> Option<Socket> {
         let socket = self.by_id.remove(&id)?;
-        if !socket.edges.is_empty() {
+        if !socket.edges().is_empty() {
             self.changed.retain(|changed| *changed != id);
         }
         Some(socket)
@@ -123,26 +127,25 @@ impl SocketTable {
         let Some(mut socket) = self.by_id.remove(&from) else {
             return;
         };
-        socket.associations.remove(&id);
-        let was_full = socket.full.remove(&id);
+        let was_full = socket.remove_association(id);
         if let Some(branched) = self.by_id.get_mut(&to) {
-            branched.associations.insert(id);
+            branched.add_association(id);
             socket.queue.move_to(id, &mut branched.queue);
-            branched.full.extend(was_full.then_some(id));
+            branched.set_full(id, was_full);
         }
         self.by_id.insert(from, socket);
     }
 
     /// Queues a socket with these edges of its readiness, unless it is in an accept queue.
     pub(crate) fn raise(&mut self, id: SocketId, edges: Readiness) {
-        let socket = self.by_id.get_mut(&id);
-        let Some(socket) = socket.filter(|socket| socket.is_accepted()) else {
+        let holder = self.by_id.get_mut(&id).map(|socket| &mut socket.holder);
+        let Some(Holder::User { edges: before }) = holder else {
             return;
         };
-        if socket.edges.is_empty() && !edges.is_empty() {
+        if before.is_empty() && !edges.is_empty() {
             self.changed.push_back(id);
         }
-        socket.edges |= edges;
+        *before |= edges;
     }
 
     /// Queues a socket with all conditions that are in place as edges.
@@ -158,7 +161,7 @@ impl SocketTable {
         let socket = self.by_id.get_mut(&id)?;
         Some(ReadinessChange {
             socket: id,
-            edges: std::mem::take(&mut socket.edges),
+            edges: socket.take_edges(),
             level: socket.readiness(),
         })
     }
@@ -179,12 +182,11 @@ impl SocketTable {
     ) -> Result<Self, ImportError> {
         check_next(next, by_id.keys().next_back().map(|id| id.0))?;
         let is_queued = |child: &SocketId, listener: SocketId| {
-            let child = by_id.get(child);
-            child.is_some_and(|child| child.listener == Some(listener))
+            let child = by_id.get(child).map(|child| &child.holder);
+            matches!(child, Some(Holder::AcceptQueue { listener: holder, .. }) if *holder == listener)
         };
         let is_right = |(id, socket): (&SocketId, &Socket)| {
             let queue = &socket.accept_queue;
-            // Also of one that listens no more: `listen` with backlog 0 leaves its queue.
             let may_accept = socket.is_one_to_one() && socket.is_accepted();
             (queue.is_empty() || may_accept) && queue.iter().all(|child| is_queued(child, *id))
         };
@@ -196,7 +198,9 @@ impl SocketTable {
             return Err(ImportError::Malformed("accept queue"));
         }
         let listed: BTreeSet<&SocketId> = changed.iter().collect();
-        let has_edges = by_id.iter().filter(|(_, socket)| !socket.edges.is_empty());
+        let has_edges = by_id
+            .iter()
+            .filter(|(_, socket)| !socket.edges().is_empty());
         if listed.len() != changed.len() || !has_edges.map(|(id, _)| id).eq(listed) {
             return Err(ImportError::Malformed("changed sockets"));
         }

@@ -5,7 +5,7 @@ use std::ops::{BitOr, BitOrAssign};
 
 use carrick_proto::export::{ExportReader, ExportWriter, ImportError, Portable};
 
-use super::{Socket, SocketState};
+use super::Socket;
 use crate::ids::SocketId;
 
 /// Set of conditions of a socket.
@@ -109,19 +109,18 @@ impl Socket {
             level.set(Readiness::READABLE, !self.accept_queue.is_empty());
             return level;
         }
-        let readable = self.queue.has_items() || self.read_closed;
-        level.set(Readiness::READABLE, readable);
-        level.set(Readiness::READ_CLOSED, self.read_closed);
+        let is_read_closed = self.is_read_closed();
         level.set(
-            Readiness::HANG_UP,
-            self.state == SocketState::Ended || self.failed,
+            Readiness::READABLE,
+            self.queue.has_items() || is_read_closed,
         );
-        level.set(Readiness::ERROR, self.error.is_some());
-        let connected = !self.is_one_to_one() || self.state == SocketState::Established;
-        let full = !self.full.is_empty();
+        level.set(Readiness::READ_CLOSED, is_read_closed);
+        level.set(Readiness::HANG_UP, self.is_ended() || self.has_failed());
+        level.set(Readiness::ERROR, self.error().is_some());
+        let connected = !self.is_one_to_one() || self.is_established();
         level.set(
             Readiness::WRITABLE,
-            connected && !self.write_closed && !full,
+            connected && !self.is_write_closed() && self.full().is_empty(),
         );
         level
     }

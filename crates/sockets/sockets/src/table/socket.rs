@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use carrick_proto::{SourceKey, portable_enum, portable_struct};
 
+use super::state::SocketState;
 use super::{Readiness, ReceiveQueue};
 use crate::errno::Errno;
 use crate::ids::{AssocId, PortId, SocketId};
@@ -62,66 +63,60 @@ pub enum Family {
 
 portable_enum! { Family { 0: Inet, 1: Inet6 } }
 
-/// State of a one-to-one socket; one-to-many sockets are [`SocketState::Open`] or [`SocketState::Listening`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SocketState {
-    /// Without an association.
-    Open,
-    Listening,
-    Connecting,
-    Established,
-    /// Its association has ended.
-    Ended,
+/// Holder of a socket.
+#[derive(Debug)]
+pub(super) enum Holder {
+    /// The user, with the edges of the readiness that have not been polled.
+    User { edges: Readiness },
+    /// Accept queue of a listening socket, with the source of the peer.
+    AcceptQueue {
+        listener: SocketId,
+        source: SourceKey,
+    },
 }
 
-portable_enum! { SocketState { 0: Open, 1: Listening, 2: Connecting, 3: Established, 4: Ended } }
+portable_enum! { Holder { 0: User { edges }, 1: AcceptQueue { listener, source } } }
 
-/// A socket.
+impl Holder {
+    /// The user, without edges.
+    pub(super) const USER: Self = Self::User {
+        edges: Readiness::NONE,
+    };
+}
+
+/// A socket. Its state is changed by the methods of module `state`.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    pub(crate) style: Style,
-    pub(crate) family: Family,
+    style: Style,
+    family: Family,
     /// Branched off from a one-to-many socket (RFC 6458, section 9.2).
-    pub(crate) is_peeled_off: bool,
-    pub(crate) port: Option<PortId>,
-    pub(crate) state: SocketState,
-    pub(crate) associations: BTreeSet<AssocId>,
+    is_peeled_off: bool,
+    port: Option<PortId>,
+    pub(super) state: SocketState,
+    pub(super) holder: Holder,
+    associations: BTreeSet<AssocId>,
     /// Associations whose send buffer is full.
-    pub(crate) full: BTreeSet<AssocId>,
-    pub(crate) options: Options,
-    pub(crate) queue: ReceiveQueue,
+    full: BTreeSet<AssocId>,
+    options: Options,
+    pub(super) queue: ReceiveQueue,
     /// Pending error (`SO_ERROR`).
-    pub(crate) error: Option<Errno>,
-    /// No more messages arrive, or the user reads no more.
-    pub(crate) read_closed: bool,
-    /// The user reads no more messages (`SHUT_RD`).
-    pub(crate) drops_messages: bool,
-    pub(crate) write_closed: bool,
-    /// The set-up failed, and no other has been started.
-    pub(crate) failed: bool,
-    pub(crate) backlog: usize,
-    /// Sockets of established associations, to be accepted.
+    error: Option<Errno>,
+    /// Sockets of established associations, to be accepted while a one-to-one socket listens. They remain in other
+    /// states: `listen` with backlog 0 leaves them for the next `listen`.
     pub(super) accept_queue: VecDeque<SocketId>,
-    /// Listening socket whose accept queue has this socket.
-    pub(super) listener: Option<SocketId>,
-    /// Peer of the association of a one-to-one or branched-off socket, when it was established.
-    pub(crate) peer: Option<SocketAddr>,
-    /// Edges of the readiness that have not been polled.
-    pub(super) edges: Readiness,
     /// The user may bind ports below the first unprivileged one.
-    pub(crate) is_privileged: bool,
+    is_privileged: bool,
     /// Whose limits apply.
-    pub(crate) owner: u32,
-    /// Source of the peer of a socket in an accept queue.
-    pub(crate) source: Option<SourceKey>,
+    owner: u32,
 }
 
 portable_struct! {
     Socket {
-        style, family, is_peeled_off, port, state, full, options, queue, error, read_closed, drops_messages,
-        write_closed, failed, backlog, accept_queue, listener, peer, edges, is_privileged, owner, source,
+        style, family, is_peeled_off, port, state, holder, full, options, queue, error, accept_queue, is_privileged,
+        owner,
     }
     rebuilt { associations: BTreeSet::new() }
+    check Socket::is_valid
 }
 
 impl Socket {
@@ -131,34 +126,101 @@ impl Socket {
             family,
             is_peeled_off: false,
             port: None,
-            state: SocketState::Open,
+            state: SocketState::NEW,
+            holder: Holder::USER,
             associations: BTreeSet::new(),
             full: BTreeSet::new(),
             options,
             queue: ReceiveQueue::default(),
             error: None,
-            read_closed: false,
-            drops_messages: false,
-            write_closed: false,
-            failed: false,
-            backlog: 0,
             accept_queue: VecDeque::new(),
-            listener: None,
-            peer: None,
-            edges: Readiness::NONE,
             is_privileged: false,
             owner: 0,
-            source: None,
         }
+    }
+
+    /// Returns a socket for an association of this one, with its port, options and owner.
+    fn for_association(&self, peer: SocketAddr) -> Self {
+        Self {
+            port: self.port,
+            state: SocketState::established(peer),
+            owner: self.owner,
+            ..Self::new(self.style, self.family, self.options.clone())
+        }
+    }
+
+    /// Returns a socket for an association that is branched off (RFC 6458, section 9.2).
+    pub(crate) fn branched_off(&self, peer: SocketAddr) -> Self {
+        Self {
+            is_peeled_off: true,
+            ..self.for_association(peer)
+        }
+    }
+
+    /// Returns a socket for the accept queue of this one, which has this identifier.
+    pub(super) fn queued(&self, listener: SocketId, peer: SocketAddr, source: SourceKey) -> Self {
+        Self {
+            holder: Holder::AcceptQueue { listener, source },
+            ..self.for_association(peer)
+        }
+    }
+
+    fn is_valid(&self) -> bool {
+        let has_style = !self.is_peeled_off || self.style == Style::OneToMany;
+        let may_be_held = self.is_accepted()
+            || self.is_one_to_one() && (self.is_established() || self.is_ended());
+        has_style && may_be_held && self.has_valid_state()
+    }
+
+    pub(crate) fn style(&self) -> Style {
+        self.style
+    }
+
+    pub(crate) fn family(&self) -> Family {
+        self.family
+    }
+
+    /// Returns whether the socket was branched off (RFC 6458, section 9.2).
+    pub(crate) fn is_peeled_off(&self) -> bool {
+        self.is_peeled_off
     }
 
     pub(crate) fn is_one_to_one(&self) -> bool {
         self.style == Style::OneToOne
     }
 
+    /// Returns whether the socket has one association at most: a one-to-one or branched-off one.
+    pub(crate) fn is_single(&self) -> bool {
+        self.is_one_to_one() || self.is_peeled_off
+    }
+
     /// Returns whether the user has the socket: it is in no accept queue.
     pub(crate) fn is_accepted(&self) -> bool {
-        self.listener.is_none()
+        matches!(self.holder, Holder::User { .. })
+    }
+
+    /// Returns the source of the peer of a socket in an accept queue.
+    pub(crate) fn queued_source(&self) -> Option<SourceKey> {
+        match self.holder {
+            Holder::AcceptQueue { source, .. } => Some(source),
+            Holder::User { .. } => None,
+        }
+    }
+
+    /// Returns the edges of the readiness that have not been polled.
+    pub(super) fn edges(&self) -> Readiness {
+        match self.holder {
+            Holder::User { edges } => edges,
+            Holder::AcceptQueue { .. } => Readiness::NONE,
+        }
+    }
+
+    /// Returns and clears the edges.
+    pub(super) fn take_edges(&mut self) -> Readiness {
+        match &mut self.holder {
+            Holder::User { edges } => std::mem::take(edges),
+            Holder::AcceptQueue { .. } => Readiness::NONE,
+        }
     }
 
     /// Returns the sockets in the accept queue.
@@ -166,13 +228,73 @@ impl Socket {
         &self.accept_queue
     }
 
-    pub(crate) fn is_one_to_one_listener(&self) -> bool {
-        self.is_one_to_one() && self.state == SocketState::Listening
+    /// Returns whether the socket listens and has room for another association.
+    pub(crate) fn may_accept(&self) -> bool {
+        self.backlog().is_some_and(|backlog| {
+            if self.is_one_to_one() {
+                self.accept_queue.len() <= backlog
+            } else {
+                self.queue.accepts_notifications()
+            }
+        })
     }
 
-    /// Returns whether the socket has one association at most: a one-to-one or branched-off one.
-    pub(crate) fn is_single(&self) -> bool {
-        self.is_one_to_one() || self.is_peeled_off
+    /// Returns the port; `None` if the socket is not bound.
+    pub(crate) fn port(&self) -> Option<PortId> {
+        self.port
+    }
+
+    /// Binds the socket to a port.
+    pub(crate) fn set_port(&mut self, port: PortId) {
+        self.port = Some(port);
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn options_mut(&mut self) -> &mut Options {
+        &mut self.options
+    }
+
+    pub(crate) fn queue(&self) -> &ReceiveQueue {
+        &self.queue
+    }
+
+    pub(crate) fn queue_mut(&mut self) -> &mut ReceiveQueue {
+        &mut self.queue
+    }
+
+    /// Returns whether the user may bind ports below the first unprivileged one.
+    pub(crate) fn is_privileged(&self) -> bool {
+        self.is_privileged
+    }
+
+    pub(crate) fn set_privileged(&mut self, privileged: bool) {
+        self.is_privileged = privileged;
+    }
+
+    /// Returns the owner, whose limits apply.
+    pub(crate) fn owner(&self) -> u32 {
+        self.owner
+    }
+
+    pub(crate) fn set_owner(&mut self, owner: u32) {
+        self.owner = owner;
+    }
+
+    pub(crate) fn associations(&self) -> &BTreeSet<AssocId> {
+        &self.associations
+    }
+
+    pub(crate) fn add_association(&mut self, id: AssocId) {
+        self.associations.insert(id);
+    }
+
+    /// Removes an association. Returns whether its send buffer was full.
+    pub(crate) fn remove_association(&mut self, id: AssocId) -> bool {
+        self.associations.remove(&id);
+        self.full.remove(&id)
     }
 
     /// Returns the association of a one-to-one or branched-off socket.
@@ -181,6 +303,34 @@ impl Socket {
             .first()
             .copied()
             .filter(|_| self.is_single())
+    }
+
+    /// Returns the associations whose send buffer is full.
+    pub(crate) fn full(&self) -> &BTreeSet<AssocId> {
+        &self.full
+    }
+
+    /// Records whether the send buffer of an association is full.
+    pub(crate) fn set_full(&mut self, id: AssocId, is_full: bool) {
+        if is_full {
+            self.full.insert(id);
+        } else {
+            self.full.remove(&id);
+        }
+    }
+
+    /// Returns the pending error.
+    pub(crate) fn error(&self) -> Option<Errno> {
+        self.error
+    }
+
+    pub(crate) fn set_error(&mut self, error: Option<Errno>) {
+        self.error = error;
+    }
+
+    /// Returns and clears the pending error.
+    pub(crate) fn take_error(&mut self) -> Option<Errno> {
+        self.error.take()
     }
 
     /// Returns an address that the user passed as the core has it: mapped addresses as IPv4.
@@ -220,12 +370,7 @@ impl Socket {
         Sharing {
             shares_port: self.options.shares_port(),
             reuses_address: self.options.reuse_address,
-            is_listening: self.state == SocketState::Listening,
+            is_listening: self.is_listening(),
         }
-    }
-
-    /// Returns and clears the pending error.
-    pub(crate) fn take_error(&mut self) -> Option<Errno> {
-        self.error.take()
     }
 }

@@ -25,7 +25,7 @@ impl Sockets {
     /// - `EACCES`: the port needs privileges, or is reserved for another owner.
     pub fn bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
         let socket = self.table.get(id).ok_or(Errno::EBADF)?;
-        if socket.port.is_some() {
+        if socket.port().is_some() {
             return Err(Errno::EINVAL);
         }
         bind_first(self, id, address)
@@ -67,7 +67,7 @@ impl Sockets {
     ) -> Result<(), Errno> {
         self.now = now;
         let socket = self.table.open(id)?;
-        let port_id = socket.port.ok_or(Errno::EBUSY)?;
+        let port_id = socket.port().ok_or(Errno::EBUSY)?;
         let port = self.ports.get(port_id).ok_or(Errno::EBUSY)?;
         let Scope::Only(list) = port.scope() else {
             return Err(Errno::EBUSY);
@@ -97,7 +97,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn set_privileged(&mut self, id: SocketId, privileged: bool) -> Result<(), Errno> {
-        self.table.open_mut(id)?.is_privileged = privileged;
+        self.table.open_mut(id)?.set_privileged(privileged);
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl Sockets {
     /// `EBADF`
     pub fn local_address(&self, id: SocketId) -> Result<SocketAddr, Errno> {
         let socket = self.table.open(id)?;
-        let Some(port) = socket.port.and_then(|port| self.ports.get(port)) else {
+        let Some(port) = socket.port().and_then(|port| self.ports.get(port)) else {
             return Ok(SocketAddr::new(socket.any_address(), 0));
         };
         let ip = match port.scope() {
@@ -127,7 +127,7 @@ impl Sockets {
     /// `EBADF`
     pub fn local_addresses(&self, id: SocketId) -> Result<Vec<SocketAddr>, Errno> {
         let socket = self.table.open(id)?;
-        let addresses = addresses_of(self, socket.port).into_iter();
+        let addresses = addresses_of(self, socket.port()).into_iter();
         Ok(addresses.map(|address| socket.present(address)).collect())
     }
 
@@ -192,11 +192,11 @@ fn source_address(host: &Sockets, socket: &Socket) -> Option<IpAddr> {
 /// first message.
 pub(crate) fn bind_if_unbound(host: &mut Sockets, id: SocketId) -> Result<PortId, Errno> {
     let socket = host.table.open(id)?;
-    if let Some(port) = socket.port {
+    if let Some(port) = socket.port() {
         return Ok(port);
     }
     bind_first(host, id, SocketAddr::new(socket.any_address(), 0))?;
-    host.table.open(id)?.port.ok_or(Errno::EINVAL)
+    host.table.open(id)?.port().ok_or(Errno::EINVAL)
 }
 
 fn bind_first(host: &mut Sockets, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
@@ -242,8 +242,8 @@ pub(crate) fn bind_scope(
         }
     };
     let socket = host.table.open_mut(id)?;
-    socket.port = Some(port);
-    host.ports.join(port, id, socket.owner);
+    socket.set_port(port);
+    host.ports.join(port, id, socket.owner());
     Ok(())
 }
 
@@ -252,8 +252,8 @@ fn may_bind(host: &Sockets, socket: &Socket, number: u16) -> bool {
     let reserved = host.config.reserved_ports.iter();
     let mut owners = reserved.filter(|reserved| reserved.ports.contains(&number));
     let is_reserved = owners.clone().next().is_some();
-    socket.is_privileged
-        || owners.any(|reserved| reserved.owner == socket.owner)
+    socket.is_privileged()
+        || owners.any(|reserved| reserved.owner == socket.owner())
         || !is_reserved && number >= host.config.first_unprivileged_port
 }
 
@@ -261,7 +261,7 @@ fn may_bind(host: &Sockets, socket: &Socket, number: u16) -> bool {
 fn scope_of(host: &Sockets, socket: &Socket, address: SocketAddr) -> Result<Scope, Errno> {
     let ip = socket.canonical(address)?;
     if ip.is_unspecified() {
-        let has_v4 = ip.is_ipv4() || !socket.options.v6_only;
+        let has_v4 = ip.is_ipv4() || !socket.options().v6_only;
         return Ok(Scope::any(has_v4, ip.is_ipv6()));
     }
     if !may_use(host, ip) {
@@ -312,7 +312,7 @@ fn open_port(host: &mut Sockets, id: SocketId, number: u16, scope: Scope) -> Res
     config.accept = false;
     config.max_associations = host.config.max_associations;
     config.max_associations_per_source = Some(host.config.per_source());
-    config.association = socket.options.config.clone();
+    config.association = socket.options().config.clone();
     config.source_selection = (host.config.source_selection)();
     let mut core = Endpoint::new(config).map_err(|_| Errno::EINVAL)?;
     core.record_buffer_changes();
@@ -324,7 +324,7 @@ fn open_port(host: &mut Sockets, id: SocketId, number: u16, scope: Scope) -> Res
 
 fn add_address(host: &mut Sockets, id: SocketId, address: SocketAddr) -> Result<(), Errno> {
     let socket = host.table.open(id)?;
-    let Some(port_id) = socket.port else {
+    let Some(port_id) = socket.port() else {
         return bind_first(host, id, address);
     };
     let port = host.ports.get(port_id).ok_or(Errno::EINVAL)?;
@@ -340,10 +340,11 @@ fn add_address(host: &mut Sockets, id: SocketId, address: SocketAddr) -> Result<
 
 /// Removes a socket from its port. The port remains in use until its associations have ended.
 pub(crate) fn leave_port(host: &mut Sockets, id: SocketId, socket: &Socket) {
-    let Some(port_id) = socket.port else {
+    let Some(port_id) = socket.port() else {
         return;
     };
-    host.ports.leave(port_id, id, socket.options.reuse_address);
+    host.ports
+        .leave(port_id, id, socket.options().reuse_address);
     update_listening(host, port_id);
     release_port(host, port_id);
 }

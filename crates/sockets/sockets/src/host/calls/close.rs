@@ -31,7 +31,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn close(&mut self, now: Time, id: SocketId) -> Result<Closed, Errno> {
-        let linger = self.table.open(id)?.options.linger;
+        let linger = self.table.open(id)?.options().linger;
         self.now = now;
         let aborts = linger == Some(0);
         if !end_socket(self, id, aborts) {
@@ -56,7 +56,7 @@ impl Sockets {
 
     /// Returns the time that `close` of a socket waits for its associations; `None` if it does not (`SO_LINGER`).
     pub fn linger_time(&self, id: SocketId) -> Option<Duration> {
-        let linger = self.table.get(id)?.options.linger;
+        let linger = self.table.get(id)?.options().linger;
         let seconds = linger.filter(|seconds| *seconds > 0)?;
         Some(Duration::from_secs(seconds.into()))
     }
@@ -76,8 +76,8 @@ fn end_socket(host: &mut Sockets, id: SocketId, aborts: bool) -> bool {
     for child in socket.unaccepted() {
         remains |= end_socket(host, *child, aborts);
     }
-    for association in socket.associations.iter().copied() {
-        let unread = socket.queue.has_data_of(association);
+    for association in socket.associations().iter().copied() {
+        let unread = socket.queue().has_data_of(association);
         leave_association(host, association, aborts || unread);
         remains |= host.associations.is_closing(association);
     }

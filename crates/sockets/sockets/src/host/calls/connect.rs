@@ -14,7 +14,6 @@ use crate::host::{Sockets, settle};
 use crate::ids::{AssocId, PortId, SocketId};
 use crate::linux::InitMsg;
 use crate::ports::is_link_local;
-use crate::table::SocketState;
 
 impl Sockets {
     /// Starts an association with a peer: `connect` (RFC 6458, sections 3.1.6 and 4.1.5). It never
@@ -86,14 +85,7 @@ pub(crate) fn associate(
     init: Option<InitMsg>,
 ) -> Result<AssocId, Errno> {
     let socket = host.table.open(id)?;
-    match socket.state {
-        // Also after the set-up of its association has failed: it gets no other one.
-        _ if socket.is_peeled_off => return Err(Errno::EISCONN),
-        SocketState::Established | SocketState::Ended => return Err(Errno::EISCONN),
-        SocketState::Listening if socket.is_one_to_one() => return Err(Errno::EISCONN),
-        SocketState::Connecting => return Err(Errno::EALREADY),
-        SocketState::Open | SocketState::Listening => {}
-    }
+    socket.check_setup()?;
     let number = peers.first().ok_or(Errno::EINVAL)?.port();
     if number == 0 || peers.iter().any(|peer| peer.port() != number) {
         return Err(Errno::EINVAL);
@@ -108,7 +100,7 @@ pub(crate) fn associate(
     }) {
         return Err(Errno::EINVAL);
     }
-    if !has_association_room(host, socket.owner) {
+    if !has_association_room(host, socket.owner()) {
         return Err(Errno::ENOMEM);
     }
     let existing = host.lookup().with_peer(socket, addresses[0], number);
@@ -119,11 +111,11 @@ pub(crate) fn associate(
             Errno::EALREADY
         });
     }
-    let mut config = socket.options.config.clone();
+    let mut config = socket.options().config.clone();
     if let Some(init) = init {
         apply_init(&mut config, init);
     }
-    let encapsulation = socket.options.encapsulation;
+    let encapsulation = socket.options().encapsulation;
     let core_peers: Vec<PeerAddress> = addresses
         .iter()
         .map(|address| PeerAddress {
@@ -141,12 +133,7 @@ pub(crate) fn associate(
     let core = start(host, port, &core_peers, number, config)?;
     let association = insert_association(host, port, core, id, peer);
     let association = association.ok_or(Errno::EBADF)?;
-    let socket = host.table.open_mut(id)?;
-    socket.failed = false;
-    if socket.is_one_to_one() {
-        socket.state = SocketState::Connecting;
-        socket.error = None;
-    }
+    host.table.open_mut(id)?.start_setup();
     settle(host, port);
     Ok(association)
 }

@@ -11,7 +11,7 @@ use crate::host::events::fill;
 use crate::host::memory::has_association_room;
 use crate::ids::{PortId, SocketId};
 use crate::ports::Port;
-use crate::table::{Socket, SocketState};
+use crate::table::Socket;
 
 /// Associations of one source that an accept queue has place for beside other sources, whatever the backlog.
 const SOURCE_PLACES: usize = 16;
@@ -30,13 +30,9 @@ impl Sockets {
     /// - `EADDRNOTAVAIL`: no ephemeral port is free.
     pub fn listen(&mut self, id: SocketId, backlog: i32) -> Result<(), Errno> {
         let socket = self.table.open(id)?;
-        if socket.is_peeled_off
-            || !matches!(socket.state, SocketState::Open | SocketState::Listening)
-        {
-            return Err(Errno::EINVAL);
-        }
+        socket.check_listen()?;
         let stops = backlog == 0;
-        if stops && socket.state != SocketState::Listening {
+        if stops && !socket.is_listening() {
             return Err(Errno::EINVAL);
         }
         let port = bind_if_unbound(self, id)?;
@@ -45,20 +41,19 @@ impl Sockets {
         let others = users.filter(|other| *other != id);
         let mut others = others.filter_map(|other| self.table.get(other));
         let conflicts = |other: &Socket| {
-            let shares = other.options.shares_port() && socket.options.shares_port();
-            other.state == SocketState::Listening && !shares
+            let shares = other.options().shares_port() && socket.options().shares_port();
+            other.is_listening() && !shares
         };
         if !stops && others.any(conflicts) {
             return Err(Errno::EADDRINUSE);
         }
         let limit = self.config.max_backlog.max(1);
         let socket = self.table.open_mut(id)?;
-        socket.backlog = usize::try_from(backlog).unwrap_or(limit).min(limit);
-        socket.state = if stops {
-            SocketState::Open
+        if stops {
+            socket.stop_listening();
         } else {
-            SocketState::Listening
-        };
+            socket.listen(usize::try_from(backlog).unwrap_or(limit).min(limit));
+        }
         update_listening(self, port);
         Ok(())
     }
@@ -75,16 +70,16 @@ impl Sockets {
         if !socket.is_one_to_one() {
             return Err(Errno::EOPNOTSUPP);
         }
-        if socket.state != SocketState::Listening {
+        if !socket.is_listening() {
             return Err(Errno::EINVAL);
         }
-        let port = socket.port;
+        let port = socket.port();
         let accepted = self.table.accept(id).ok_or(Errno::EAGAIN)?;
         if let Some(port) = port {
             update_listening(self, port);
         }
         let child = self.table.open(accepted)?;
-        let peer = child.peer.map(|peer| child.present(peer));
+        let peer = child.peer().map(|peer| child.present(peer));
         fill(self, accepted);
         self.table.raise_all(accepted);
         Ok((accepted, peer.ok_or(Errno::ECONNABORTED)?))
@@ -96,9 +91,9 @@ impl Sockets {
 pub(crate) fn update_listening(host: &mut Sockets, id: PortId) {
     let users = host.ports.get(id).into_iter().flat_map(Port::sockets);
     let users = users.filter_map(|id| host.table.get(id));
-    let mut listening = users.filter(|socket| socket.state == SocketState::Listening);
-    let accepts = listening.clone().any(|socket| socket.may_accept());
-    let config = listening.next().map(|first| first.options.config.clone());
+    let mut listening = users.filter(|socket| socket.is_listening());
+    let accepts = listening.clone().any(Socket::may_accept);
+    let config = listening.next().map(|first| first.options().config.clone());
     if let Some(core) = host.ports.core_mut(id) {
         if let Some(config) = config {
             // Options are checked when they are set.
@@ -120,16 +115,13 @@ pub(crate) fn admit(
         return None;
     }
     let port = host.ports.get(port_id)?;
-    let may_accept = |id: &SocketId| {
-        let socket = host.table.get(*id);
-        socket.is_some_and(|s| s.state == SocketState::Listening && s.may_accept())
-    };
+    let may_accept = |id: &SocketId| host.table.get(*id).is_some_and(Socket::may_accept);
     let listening: Vec<SocketId> = port.sockets().filter(may_accept).collect();
     // Sockets that share the port get the associations of different peers.
     let spread = usize::from(number) + peer_number(ip);
     let id = *listening.get(spread % listening.len().max(1))?;
     let listener = host.table.get(id)?;
-    if !has_association_room(host, listener.owner) {
+    if !has_association_room(host, listener.owner()) {
         return None;
     }
     if !listener.is_one_to_one() {
@@ -138,15 +130,9 @@ pub(crate) fn admit(
     if !has_place(host, listener, source) {
         return None;
     }
-    let mut child = Socket::new(listener.style, listener.family, listener.options.clone());
-    child.port = Some(port_id);
-    child.state = SocketState::Established;
-    let owner = listener.owner;
-    child.owner = owner;
-    child.source = Some(source);
-    child.peer = Some(SocketAddr::new(ip, number));
-    let child = host.table.enqueue(id, child, host.config.max_sockets);
-    let child = child.ok()?;
+    let (peer, owner) = (SocketAddr::new(ip, number), listener.owner());
+    let max = host.config.max_sockets;
+    let child = host.table.enqueue(id, peer, source, max).ok()?;
     host.ports.join(port_id, child, owner);
     Some(child)
 }
@@ -154,28 +140,17 @@ pub(crate) fn admit(
 /// Returns whether the accept queue of a socket has a place for another association from a source. A source alone
 /// may fill it; of the last quarter, sources that compete have no more than their shares.
 fn has_place(host: &Sockets, listener: &Socket, source: SourceKey) -> bool {
-    let queue = listener.unaccepted();
-    if queue.len() < listener.backlog - listener.backlog / 4 {
+    let (queue, backlog) = (listener.unaccepted(), listener.backlog().unwrap_or(0));
+    if queue.len() < backlog - backlog / 4 {
         return true;
     }
     let is_from = |child: &&SocketId| {
         let child = host.table.get(**child);
-        child.is_some_and(|child| child.source == Some(source))
+        child.is_some_and(|child| child.queued_source() == Some(source))
     };
     let taken = queue.iter().filter(is_from).count();
-    let quarter = (listener.backlog / 4).max(SOURCE_PLACES);
+    let quarter = (backlog / 4).max(SOURCE_PLACES);
     taken == queue.len() || taken < host.config.backlog_per_source.unwrap_or(quarter)
-}
-
-impl Socket {
-    /// Returns whether a listening socket has room for another association.
-    fn may_accept(&self) -> bool {
-        if self.is_one_to_one() {
-            self.unaccepted().len() <= self.backlog
-        } else {
-            self.queue.accepts_notifications()
-        }
-    }
 }
 
 /// Returns a number that depends on a peer's address.

@@ -7,7 +7,7 @@ use crate::errno::Errno;
 use crate::host::Sockets;
 use crate::host::events::fill;
 use crate::ids::SocketId;
-use crate::table::{Readiness, Socket, SocketState};
+use crate::table::Readiness;
 
 impl Sockets {
     /// Moves an association with its unread messages and notifications to a socket that has no other one:
@@ -32,14 +32,8 @@ impl Sockets {
             .meant(socket, association)
             .ok_or(Errno::EINVAL)?;
         let (assoc, peer) = (found.id, found.own.peer);
-        let port = socket.port.ok_or(Errno::EINVAL)?;
-        let mut branched = Socket::new(socket.style, socket.family, socket.options.clone());
-        branched.is_peeled_off = true;
-        let owner = socket.owner;
-        branched.owner = owner;
-        branched.port = Some(port);
-        branched.state = SocketState::Established;
-        branched.peer = Some(peer);
+        let port = socket.port().ok_or(Errno::EINVAL)?;
+        let (branched, owner) = (socket.branched_off(peer), socket.owner());
         let branched_id = self.table.insert(branched, self.config.max_sockets)?;
         self.ports.join(port, branched_id, owner);
         self.associations.move_to(assoc, branched_id);

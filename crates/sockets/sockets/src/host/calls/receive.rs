@@ -16,7 +16,7 @@ use crate::linux::{
     SndRcvInfo,
 };
 use crate::notifications::subscription;
-use crate::table::{DataItem, ReceiveContent, ReceiveEntry, SocketState};
+use crate::table::{DataItem, ReceiveContent, ReceiveEntry};
 
 /// `MSG_CTRUNC` of `sys/socket.h`
 const MSG_CTRUNC: i32 = 0x8;
@@ -62,22 +62,20 @@ impl Sockets {
         flags: i32,
     ) -> Result<Received, Errno> {
         self.now = now;
-        if !self.table.open(id)?.queue.has_items() {
+        if !self.table.open(id)?.queue().has_items() {
             fill(self, id);
         }
         let socket = self.table.open_mut(id)?;
-        let Some(item) = socket.queue.front().cloned() else {
+        let Some(item) = socket.queue().front().cloned() else {
             if let Some(error) = socket.take_error() {
                 return Err(error);
             }
-            if socket.read_closed {
+            if socket.is_read_closed() {
                 return Ok(Received::default());
             }
-            let unconnected = match socket.state {
-                SocketState::Open => flags & MSG_DONTWAIT == 0,
-                state => state == SocketState::Listening,
-            };
-            return Err(if socket.is_one_to_one() && unconnected {
+            let waits = flags & MSG_DONTWAIT == 0;
+            let is_refused = socket.is_one_to_one_listener() || socket.is_unconnected() && waits;
+            return Err(if is_refused {
                 Errno::ENOTCONN
             } else {
                 Errno::EAGAIN
@@ -90,7 +88,7 @@ impl Sockets {
         let mut received = describe(self, id, &item, control_size)?;
         let socket = self.table.open_mut(id)?;
         let (data, finished) = if flags & MSG_PEEK == 0 {
-            socket.queue.read(size).unwrap_or_default()
+            socket.queue_mut().read(size).unwrap_or_default()
         } else {
             let mut item = item.clone();
             let unread = item.unread();
@@ -121,10 +119,13 @@ impl Sockets {
         if socket.is_one_to_one_listener() {
             return Err(Errno::ENOTCONN);
         }
-        Ok(socket.queue.front().map_or(0, |item| match &item.content {
-            ReceiveContent::Data(data) => data.payload.len(),
-            ReceiveContent::Notification(bytes) => bytes.len(),
-        }))
+        Ok(socket
+            .queue()
+            .front()
+            .map_or(0, |item| match &item.content {
+                ReceiveContent::Data(data) => data.payload.len(),
+                ReceiveContent::Notification(bytes) => bytes.len(),
+            }))
     }
 }
 
@@ -147,10 +148,10 @@ fn describe(
         ReceiveContent::Data(data) => data,
     };
     let socket = host.table.open(id)?;
-    let options = &socket.options;
+    let options = socket.options();
     let mut control = Vec::new();
     if options.recv_nxtinfo
-        && let Some(next) = socket.queue.second()
+        && let Some(next) = socket.queue().second()
     {
         control.push(ControlMessage::sctp(SCTP_NXTINFO, nxtinfo(next).encode()));
     }

@@ -20,7 +20,6 @@ use crate::linux::{
     SCTP_SACK_IMMEDIATELY, SCTP_SENDALL, SCTP_UNORDERED, unmapped,
 };
 use crate::settings::SendDefaults;
-use crate::table::SocketState;
 
 /// Message for [`Sockets::sendmsg`]: the parts of `struct msghdr`.
 #[derive(Clone, Debug, Default)]
@@ -92,12 +91,11 @@ fn send_checked(
     message: &OutgoingMessage<'_>,
 ) -> Result<usize, Errno> {
     let socket = host.table.open(id)?;
-    if socket.is_one_to_one_listener() || socket.write_closed && socket.state == SocketState::Ended
-    {
+    if socket.is_one_to_one_listener() || socket.is_ended() {
         return Err(Errno::EPIPE);
     }
     let len = message.data.len();
-    if len > socket.options.send_buffer() {
+    if len > socket.options().send_buffer() {
         return Err(Errno::EMSGSIZE);
     }
     let given = SendAttributes::read(message.control)?;
@@ -145,7 +143,7 @@ fn send_to_all(
     message: &OutgoingMessage<'_>,
     given: &SendAttributes,
 ) -> Result<usize, Errno> {
-    let all = host.table.open(id)?.associations.clone();
+    let all = host.table.open(id)?.associations().clone();
     let mut given = given.clone();
     if let Some(info) = &mut given.info {
         // Each association has its own address.
@@ -174,7 +172,7 @@ fn send_to_new(
     if flags & (SCTP_EOF | SCTP_ABORT) != 0 {
         return Err(Errno::EINVAL);
     }
-    if socket.is_peeled_off || socket.state == SocketState::Ended {
+    if socket.is_peeled_off() || socket.is_ended() {
         return Err(Errno::EPIPE);
     }
     let mut peers = vec![address];
@@ -196,10 +194,8 @@ fn cancel(host: &mut Sockets, id: SocketId, association: AssocId) {
     }
     let port = host.associations.get(association).map(|a| a.core().0);
     remove_association(host, association);
-    if let Some(socket) = host.table.get_mut(id)
-        && socket.is_one_to_one()
-    {
-        socket.state = SocketState::Open;
+    if let Some(socket) = host.table.get_mut(id) {
+        socket.cancel_setup();
     }
     if let Some(port) = port {
         settle(host, port);
@@ -249,7 +245,7 @@ fn send_to(
     a.own.last_use = a.now;
     let socket = a.own.socket().and_then(|id| host.table.get_mut(id));
     if let Some(socket) = socket.filter(|_| is_full) {
-        socket.full.insert(id);
+        socket.set_full(id, true);
     }
     settle_association(host, id);
     sent.map_err(|error| match error {

@@ -7,7 +7,7 @@ use crate::host::Sockets;
 use crate::host::associations::with_association;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::{SHUT_RD, SHUT_RDWR, SHUT_WR};
-use crate::table::{Readiness, SocketState};
+use crate::table::Readiness;
 
 impl Sockets {
     /// Ends one direction or both of a one-to-one socket: `shutdown` (RFC 6458, section 4.1.7).
@@ -25,20 +25,23 @@ impl Sockets {
             return Err(Errno::EINVAL);
         }
         let socket = self.table.open_mut(id)?;
-        match socket.state {
-            SocketState::Established | SocketState::Ended => {}
-            SocketState::Listening if socket.is_one_to_one() && how == SHUT_WR => return Ok(()),
-            SocketState::Listening if socket.is_one_to_one() => return Err(Errno::EOPNOTSUPP),
-            _ => return Err(Errno::ENOTCONN),
+        if socket.is_one_to_one_listener() {
+            return if how == SHUT_WR {
+                Ok(())
+            } else {
+                Err(Errno::EOPNOTSUPP)
+            };
+        }
+        if socket.peer().is_none() {
+            return Err(Errno::ENOTCONN);
         }
         let mut edges = Readiness::NONE;
         if how != SHUT_WR {
-            socket.read_closed = true;
-            socket.drops_messages = true;
+            socket.shut_down_receiving();
             edges |= Readiness::READABLE | Readiness::READ_CLOSED;
         }
         if how != SHUT_RD && socket.is_one_to_one() {
-            socket.write_closed = true;
+            socket.shut_down_sending();
             if let Some(association) = socket.only_association() {
                 shut_down_association(self, association);
             }

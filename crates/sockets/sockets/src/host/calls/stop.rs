@@ -22,7 +22,7 @@ impl Sockets {
         let waiting = socket.unaccepted().iter();
         let waiting = waiting.filter_map(|id| self.table.get(*id));
         let sockets = std::iter::once(socket).chain(waiting);
-        let associations = sockets.flat_map(|socket| socket.associations.iter().copied());
+        let associations = sockets.flat_map(|socket| socket.associations().iter().copied());
         let ids: Vec<AssocId> = associations.collect();
         for id in ids {
             shut_down_association(self, id);
@@ -71,7 +71,7 @@ impl Sockets {
             && socket.is_one_to_one()
             && socket.is_accepted()
         {
-            socket.error = Some(Errno::ECONNABORTED);
+            socket.set_error(Some(Errno::ECONNABORTED));
             self.table.raise(socket_id, Readiness::ERROR);
         }
         Ok(aborted)

@@ -51,7 +51,7 @@ fn list(mut header: GetAddrs, addresses: &[SocketAddr], buffer: &[u8]) -> Result
 /// Returns whether the socket is bound to a wildcard address, so that its addresses, and those of its
 /// associations with dynamic addresses, follow the host's.
 fn follows_host(view: &OptionView<'_>) -> bool {
-    let port = view.socket.port.and_then(|id| view.ports.get(id));
+    let port = view.socket.port().and_then(|id| view.ports.get(id));
     port.is_some_and(|port| port.scope().wildcard().is_some())
 }
 

@@ -77,14 +77,14 @@ fn set_interleaving_supported(
 ) -> Result<(), Errno> {
     offer(view, given, &mut config.extensions.interleaving)?;
     // As Linux: interleaving needs SCTP_FRAGMENT_INTERLEAVE.
-    let is_allowed = view.socket.options.fragment_interleave;
+    let is_allowed = view.socket.options().fragment_interleave;
     is_allowed.then_some(()).ok_or(Errno::EPERM)
 }
 
 /// Returns the extensions of an association, or those that future ones offer.
 fn extensions(view: &OptionView<'_>, association: Option<AssociationRef<'_>>) -> Extensions {
     let stats = association.and_then(|association| association.stats());
-    let offered = view.socket.options.config.extensions;
+    let offered = view.socket.options().config.extensions;
     stats.map_or(offered, |stats| stats.extensions)
 }
 
@@ -140,7 +140,7 @@ fn set_hmac_ident(
 }
 
 fn hmac_ident(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
-    let list = &check_authentication(&view.socket.options.config)?.algorithms;
+    let list = &check_authentication(&view.socket.options().config)?.algorithms;
     let mut bytes = (list.len() as u32).to_ne_bytes().to_vec();
     bytes.extend(list.iter().flat_map(|id| id.0.to_ne_bytes()));
     fitting(buffer, bytes)
@@ -220,7 +220,9 @@ fn change_key(
 
 fn active_key(view: &OptionView<'_>, key: &mut AuthKeyId) -> Result<(), Errno> {
     let association = view.source(key.assoc_id)?;
-    let future = check_authentication(&view.socket.options.config)?.active.0;
+    let future = check_authentication(&view.socket.options().config)?
+        .active
+        .0;
     key.key_number = association.map_or(future, |a| a.own.active_key);
     Ok(())
 }

@@ -17,10 +17,10 @@ options! {
     [IPPROTO_SCTP]
     SCTP_EVENTS, NONE, Raw, [operation set_events], [bytes events];
     SCTP_EVENT, fields(0..6), EventOption, [operation set_event], [value event];
-    SCTP_RECVRCVINFO, NONE, bool, [options |o, on| o.recv_rcvinfo = on], [int |s| s.options.recv_rcvinfo];
-    SCTP_RECVNXTINFO, NONE, bool, [options |o, on| o.recv_nxtinfo = on], [int |s| s.options.recv_nxtinfo];
+    SCTP_RECVRCVINFO, NONE, bool, [options |o, on| o.recv_rcvinfo = on], [int |s| s.options().recv_rcvinfo];
+    SCTP_RECVNXTINFO, NONE, bool, [options |o, on| o.recv_nxtinfo = on], [int |s| s.options().recv_nxtinfo];
     SCTP_CONTEXT, ID, AssocValue, [operation set_context],
-        [number |view, a| a.map_or(view.socket.options.context, |a| a.own.context)];
+        [number |view, a| a.map_or(view.socket.options().context, |a| a.own.context)];
     SCTP_DEFAULT_SEND_PARAM, fields(28..32), SndRcvInfo, [operation set_default_send_param], [value default_send_param];
     SCTP_DEFAULT_SNDINFO, fields(12..16), SndInfo, [operation set_default_sndinfo], [value default_sndinfo];
     SCTP_DEFAULT_PRINFO, ID, DefaultPrInfo, [operation set_default_prinfo], [value default_prinfo];
@@ -33,13 +33,13 @@ fn set_events(host: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errn
         return Err(Errno::EINVAL);
     }
     let socket = host.table.open_mut(id)?;
-    let events = &mut socket.options.events;
+    let events = &mut socket.options_mut().events;
     for (kind, on) in value.iter().enumerate() {
         set_bit(events, 1 << kind, *on != 0);
     }
     let events = *events;
     let dry = SENDER_DRY_BYTE < value.len() && value[SENDER_DRY_BYTE] != 0;
-    for association in socket.associations.clone() {
+    for association in socket.associations().clone() {
         subscribe(host, association, events, dry);
     }
     Ok(())
@@ -49,7 +49,7 @@ fn events(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
     if buffer.is_empty() {
         return Err(Errno::EINVAL);
     }
-    let events = view.socket.options.events;
+    let events = view.socket.options().events;
     let on = (0..KINDS).map(|kind| (events >> kind & 1) as u8);
     Ok(on.take(buffer.len()).collect())
 }
@@ -63,7 +63,7 @@ fn set_event(host: &mut Sockets, id: SocketId, event: EventOption) -> Result<(),
     // Ancillary data is a matter of the socket.
     let of_socket = i32::from(event.kind) == SCTP_DATA_IO_EVENT && socket.is_single();
     if scope.future || of_socket {
-        set_bit(&mut socket.options.events, bit, on);
+        set_bit(&mut socket.options_mut().events, bit, on);
     }
     for association in scope.associations {
         let known = host.associations.get(association);
@@ -78,7 +78,7 @@ fn set_event(host: &mut Sockets, id: SocketId, event: EventOption) -> Result<(),
 fn event(view: &OptionView<'_>, event: &mut EventOption) -> Result<(), Errno> {
     let bit = subscription(event.kind).ok_or(Errno::EINVAL)?;
     let association = view.source(event.assoc_id)?;
-    let events = association.map_or(view.socket.options.events, |a| a.own.events);
+    let events = association.map_or(view.socket.options().events, |a| a.own.events);
     event.on = u8::from(events & bit != 0);
     Ok(())
 }
@@ -128,7 +128,7 @@ fn change_defaults(
 
 fn defaults(view: &OptionView<'_>, assoc_id: i32) -> Result<SendDefaults, Errno> {
     let association = view.source(assoc_id)?;
-    Ok(association.map_or(view.socket.options.send, |a| a.own.send))
+    Ok(association.map_or(view.socket.options().send, |a| a.own.send))
 }
 
 /// `SCTP_DEFAULT_SEND_PARAM` (section 8.1.13)

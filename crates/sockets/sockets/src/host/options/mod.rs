@@ -123,12 +123,12 @@ fn set(
         Set::Socket(set) => set(host.table.open_mut(id)?, value)?,
         Set::Reported(stored) => {
             let value = stored(i32::parse(value)?);
-            let reported = &mut host.table.open_mut(id)?.options.reported;
+            let reported = &mut host.table.open_mut(id)?.options_mut().reported;
             reported.insert(option.key(), value);
         }
         Set::Future(set) => {
             let view = OptionView::new(host, id)?;
-            let mut config = view.socket.options.config.clone();
+            let mut config = view.socket.options().config.clone();
             set(&view, &mut config, value)?;
             set_future(host, id, &ParameterChanges::new(), &config)?;
         }
@@ -154,7 +154,7 @@ fn get(
         Get::Refused(errno) => Err(errno),
         Get::Value(get) => get(&OptionView::new(host, id)?, buffer),
         Get::Reported(default) => {
-            let reported = &host.table.open(id)?.options.reported;
+            let reported = &host.table.open(id)?.options().reported;
             let value = reported.get(&option.key()).copied();
             Ok(cut(buffer, value.unwrap_or(default) as i32))
         }

@@ -24,22 +24,22 @@ options! {
     SCTP_RTOINFO, ID, RtoInfo, [changes(One) rtoinfo_changes], [value rtoinfo];
     SCTP_ASSOCINFO, ID, AssocParams, [operation set_associnfo], [value associnfo];
     SCTP_NODELAY, NONE, bool, [changes(Everything) |_, on| Ok((0, ParameterChanges::new().nagle(!on)))],
-        [int |s| !s.options.config.transmission.nagle];
+        [int |s| !s.options().config.transmission.nagle];
     SCTP_MAXSEG, ID, IntOrValue, [changes(One) maxseg_changes],
         [int_or_number |view, a| view.parameters(a).mtu.max_payload.unwrap_or(0) as u32];
     SCTP_DISABLE_FRAGMENTS, NONE, bool, [changes(Everything) |_, on| Ok((0, ParameterChanges::new().fragment(!on)))],
-        [int |s| !s.options.config.mtu.fragment];
+        [int |s| !s.options().config.mtu.fragment];
     SCTP_DELAYED_SACK, ID, Raw, [changes(Any) delayed_sack_changes], [bytes delayed_sack];
     SCTP_MAX_BURST, ID, IntOrValue, [changes(Any) max_burst_changes], [int_or_number max_burst];
     SCTP_ADAPTATION_LAYER, NONE, Exactly4<i32>, [future set_adaptation_layer],
-        [int |s| s.options.config.adaptation_layer.unwrap_or(0) as i32];
+        [int |s| s.options().config.adaptation_layer.unwrap_or(0) as i32];
     SCTP_AUTOCLOSE, NONE, Raw, [socket set_autoclose], [bytes autoclose];
     SCTP_FRAGMENT_INTERLEAVE, NONE, Exactly4<bool>, [operation set_fragment_interleave],
-        [int |s| s.options.fragment_interleave];
+        [int |s| s.options().fragment_interleave];
     SCTP_PARTIAL_DELIVERY_POINT, NONE, Exactly4<i32>, [socket set_partial_delivery_point],
-        [int |s| s.options.partial_delivery_point as i32];
-    SCTP_I_WANT_MAPPED_V4_ADDR, NONE, bool, [options |o, on| o.mapped_v4 = on], [int |s| s.options.mapped_v4];
-    SCTP_REUSE_PORT, NONE, Raw, [socket set_reuse_port], [int |s| s.options.sctp_reuse_port];
+        [int |s| s.options().partial_delivery_point as i32];
+    SCTP_I_WANT_MAPPED_V4_ADDR, NONE, bool, [options |o, on| o.mapped_v4 = on], [int |s| s.options().mapped_v4];
+    SCTP_REUSE_PORT, NONE, Raw, [socket set_reuse_port], [int |s| s.options().sctp_reuse_port];
 }
 
 /// Applies the values of `SCTP_INITMSG` that are not 0.
@@ -81,7 +81,7 @@ fn set_initmsg(
 fn initmsg(view: &OptionView<'_>, init: &mut InitMsg) -> Result<(), Errno> {
     let AssociationConfig {
         timers, streams, ..
-    } = &view.socket.options.config;
+    } = &view.socket.options().config;
     let limit = timers.max_init_timeout.unwrap_or(timers.rto_max);
     *init = InitMsg {
         num_ostreams: streams.outbound_streams,
@@ -149,7 +149,7 @@ fn set_associnfo(host: &mut Sockets, id: SocketId, info: AssocParams) -> Result<
 
 fn associnfo(view: &OptionView<'_>, info: &mut AssocParams) -> Result<(), Errno> {
     let association = view.source(info.assoc_id)?;
-    let of_socket = view.socket.options.cookie_life();
+    let of_socket = view.socket.options().cookie_life();
     let stats = association.and_then(|association| association.stats());
     let max_retrans = view.parameters(association).paths.association_max_retrans;
     *info = AssocParams {
@@ -183,7 +183,7 @@ fn delayed_sack_changes(
         let frequency = match value.value {
             0 => 1,
             // A delay turns delayed SACKs on.
-            _ if view.socket.options.config.timers.sack_frequency == 1 => 2,
+            _ if view.socket.options().config.timers.sack_frequency == 1 => 2,
             _ => 0,
         };
         SackInfo {
@@ -256,7 +256,7 @@ fn set_autoclose(socket: &mut Socket, value: &[u8]) -> Result<(), Errno> {
     }
     // Negative times are large ones, as in Linux.
     let seconds = <Exactly4<i32>>::parse(value)? as u32;
-    socket.options.autoclose = seconds.min(MAX_AUTOCLOSE);
+    socket.options_mut().autoclose = seconds.min(MAX_AUTOCLOSE);
     Ok(())
 }
 
@@ -264,12 +264,12 @@ fn autoclose(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
     if view.socket.is_one_to_one() {
         return Err(Errno::EOPNOTSUPP);
     }
-    table::int(buffer, view.socket.options.autoclose as i32)
+    table::int(buffer, view.socket.options().autoclose as i32)
 }
 
 /// `SCTP_FRAGMENT_INTERLEAVE` (section 8.1.20), a boolean in Linux. Off ends interleaving, too.
 fn set_fragment_interleave(host: &mut Sockets, id: SocketId, on: bool) -> Result<(), Errno> {
-    let options = &mut host.table.open_mut(id)?.options;
+    let options = host.table.open_mut(id)?.options_mut();
     options.fragment_interleave = on;
     if on {
         return Ok(());
@@ -282,10 +282,10 @@ fn set_fragment_interleave(host: &mut Sockets, id: SocketId, on: bool) -> Result
 /// `SCTP_PARTIAL_DELIVERY_POINT` (section 8.1.21), at most half of the receive buffer as in Linux.
 fn set_partial_delivery_point(socket: &mut Socket, point: i32) -> Result<(), Errno> {
     let point = u32::try_from(point).map_err(|_| Errno::EINVAL)?;
-    if point as usize > socket.options.receive_buffer() / 2 {
+    if point as usize > socket.options().receive_buffer() / 2 {
         return Err(Errno::EINVAL);
     }
-    socket.options.partial_delivery_point = point;
+    socket.options_mut().partial_delivery_point = point;
     Ok(())
 }
 
@@ -294,9 +294,9 @@ fn set_reuse_port(socket: &mut Socket, value: &[u8]) -> Result<(), Errno> {
     if !socket.is_one_to_one() {
         return Err(Errno::EOPNOTSUPP);
     }
-    if socket.port.is_some() {
+    if socket.port().is_some() {
         return Err(Errno::EFAULT);
     }
-    socket.options.sctp_reuse_port = bool::parse(value)?;
+    socket.options_mut().sctp_reuse_port = bool::parse(value)?;
     Ok(())
 }

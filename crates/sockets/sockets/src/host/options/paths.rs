@@ -34,7 +34,7 @@ options! {
         [operation |s, id, given| set_thresholds(s, id, given, true)],
         [value |view, asked| thresholds(view, asked, true)];
     SCTP_EXPOSE_POTENTIALLY_FAILED_STATE, ID, AssocValue, [operation set_expose_pf],
-        [number |view, a| a.map_or(view.socket.options.exposed_pf, |a| a.own.exposed_pf)];
+        [number |view, a| a.map_or(view.socket.options().exposed_pf, |a| a.own.exposed_pf)];
     SCTP_PRIMARY_ADDR, ID, Prim, [operation set_primary_addr], [bytes primary_addr];
     SCTP_SET_PEER_PRIMARY_ADDR, NONE, SetPeerPrim, [operation set_peer_primary_addr], [none];
     SCTP_REMOTE_UDP_ENCAPS_PORT, id_and_address(8), UdpEncaps, [operation set_encapsulation], [value encapsulation];
@@ -160,7 +160,7 @@ fn set_peer_addr_params(host: &mut Sockets, id: SocketId, value: &[u8]) -> Resul
     let path = path.map(|path| path.id);
     perform(host, &scope, |a| set_path_params(a, path, &params))?;
     if scope.future {
-        let options = &mut host.table.open_mut(id)?.options;
+        let options = host.table.open_mut(id)?.options_mut();
         params.report(&mut options.discovers_mtu);
         options.dscp = params.dscp().or(options.dscp);
     }
@@ -255,7 +255,7 @@ fn peer_addr_params(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Err
     check_identifier(view, asked.assoc_id)?;
     let (association, path) = view.path_source(asked.assoc_id, asked.address)?;
     let config = view.parameters(association);
-    let options = &view.socket.options;
+    let options = view.socket.options();
     let of_path = association.zip(path);
     let heartbeat = of_path.and_then(|(a, path)| a.own.heartbeats.get(&path.id).copied());
     let interval = of_path.and_then(|(a, path)| a.in_core()?.heartbeat_interval(path.id));
@@ -336,7 +336,7 @@ fn thresholds(view: &OptionView<'_>, asked: &mut PaddrThldsV2, is_v2: bool) -> R
     let (association, path) = found.map_err(|error| unknown_path(error, asked.address))?;
     let of_association =
         association.and_then(|a| a.in_core()?.path_thresholds(path.map(|path| path.id)));
-    let thresholds = of_association.unwrap_or_else(|| thresholds_of(&view.socket.options.config));
+    let thresholds = of_association.unwrap_or_else(|| thresholds_of(&view.socket.options().config));
     let limit = |retransmissions: Option<u32>| retransmissions.map_or(u16::MAX, narrow);
     asked.path_max_rxt = narrow(thresholds.path_max_retrans);
     asked.pf_threshold = limit(thresholds.potentially_failed_max_retrans);
@@ -363,7 +363,7 @@ fn set_expose_pf(host: &mut Sockets, id: SocketId, given: AssocValue) -> Result<
         a.own.exposed_pf = given.value;
     }
     if scope.future {
-        host.table.open_mut(id)?.options.exposed_pf = given.value;
+        host.table.open_mut(id)?.options_mut().exposed_pf = given.value;
     }
     change_future(host, id, &scope, |config| {
         config.paths.expose_potentially_failed = expose;
@@ -437,7 +437,7 @@ fn set_encapsulation(host: &mut Sockets, id: SocketId, given: UdpEncaps) -> Resu
         Ok(())
     })?;
     if scope.future {
-        host.table.open_mut(id)?.options.encapsulation = port;
+        host.table.open_mut(id)?.options_mut().encapsulation = port;
     }
     Ok(())
 }
@@ -447,7 +447,7 @@ fn encapsulation(view: &OptionView<'_>, asked: &mut UdpEncaps) -> Result<(), Err
     let port = match (path, association) {
         (Some(path), _) => path.encapsulation,
         (None, Some(association)) => association.current_path().and_then(|p| p.encapsulation),
-        (None, None) => view.socket.options.encapsulation,
+        (None, None) => view.socket.options().encapsulation,
     };
     asked.port = port.unwrap_or(0).to_be();
     Ok(())

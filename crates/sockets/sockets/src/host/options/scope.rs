@@ -63,7 +63,7 @@ impl<'a> OptionView<'a> {
         let is_none = id < 0 || [SCTP_CURRENT_ASSOC, SCTP_ALL_ASSOC].contains(&id);
         let (future, associations) = match (rule, id) {
             (ScopeRule::Everything, _) => {
-                (true, self.socket.associations.iter().copied().collect())
+                (true, self.socket.associations().iter().copied().collect())
             }
             _ if is_single => {
                 let associations = all();
@@ -101,7 +101,7 @@ impl<'a> OptionView<'a> {
     /// Returns the parameters of an association, or of future ones.
     pub(super) fn parameters(&self, of: Option<AssociationRef<'a>>) -> &'a AssociationConfig {
         let of_association = of.and_then(|association| association.config());
-        of_association.unwrap_or(&self.socket.options.config)
+        of_association.unwrap_or(&self.socket.options().config)
     }
 
     /// Returns the IP address and the port of an option's address; `None` if it means all paths.
@@ -200,7 +200,7 @@ pub(super) fn change_with(
     if !scope.future {
         return Ok(());
     }
-    let mut config = host.table.open(id)?.options.config.clone();
+    let mut config = host.table.open(id)?.options().config.clone();
     others(&mut config);
     set_future(host, id, changes, &config)
 }
@@ -215,7 +215,7 @@ pub(super) fn change_future(
     if !scope.future {
         return Ok(());
     }
-    let mut config = host.table.open(id)?.options.config.clone();
+    let mut config = host.table.open(id)?.options().config.clone();
     change(&mut config)?;
     set_future(host, id, &ParameterChanges::new(), &config)
 }
@@ -229,8 +229,8 @@ pub(super) fn set_future(
 ) -> Result<(), Errno> {
     let changed = changes.applied(config);
     let socket = host.table.open_mut(id)?;
-    socket.options.config = changed.map_err(|_: ConfigError| Errno::EINVAL)?;
-    if let Some(port) = socket.port {
+    socket.options_mut().config = changed.map_err(|_: ConfigError| Errno::EINVAL)?;
+    if let Some(port) = socket.port() {
         update_listening(host, port);
     }
     Ok(())
@@ -266,7 +266,7 @@ pub(super) fn change_own(
         }
     }
     if scope.future {
-        in_options(&mut host.table.open_mut(id)?.options);
+        in_options(host.table.open_mut(id)?.options_mut());
     }
     Ok(())
 }

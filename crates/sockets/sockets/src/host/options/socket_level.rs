@@ -14,7 +14,7 @@ use crate::host::events::on_send_room;
 use crate::ids::{AssocId, SocketId};
 use crate::linux::*;
 use crate::settings::Timeout;
-use crate::table::{Family, Socket, SocketState, Style};
+use crate::table::{Family, Socket, Style};
 
 /// Smallest buffers of Linux in bytes.
 const MIN_SEND_BUFFER: i32 = 4608;
@@ -27,18 +27,18 @@ const TCLASS: (u32, u32) = (IPPROTO_IPV6 as u32, IPV6_TCLASS as u32);
 
 options! {
     [SOL_SOCKET]
-    SO_REUSEADDR, NONE, bool, [options |o, on| o.reuse_address = on], [cut |s| i32::from(s.options.reuse_address)];
-    SO_REUSEPORT, NONE, bool, [options |o, on| o.reuse_port = on], [cut |s| i32::from(s.options.reuse_port)];
+    SO_REUSEADDR, NONE, bool, [options |o, on| o.reuse_address = on], [cut |s| i32::from(s.options().reuse_address)];
+    SO_REUSEPORT, NONE, bool, [options |o, on| o.reuse_port = on], [cut |s| i32::from(s.options().reuse_port)];
     SO_LINGER, NONE, AtLeast<Linger>, [options |o, time| o.linger = seconds(time)], [cut linger];
-    SO_RCVTIMEO, NONE, Timeout, [options |o, limit| o.receive_timeout = limit], [cut |s| s.options.receive_timeout];
-    SO_SNDTIMEO, NONE, Timeout, [options |o, limit| o.send_timeout = limit], [cut |s| s.options.send_timeout];
-    SO_SNDBUF, NONE, i32, [operation set_send_buffer], [cut |s| s.options.send_buffer() as i32];
-    SO_RCVBUF, NONE, i32, [future set_receive_buffer], [cut |s| s.options.receive_buffer() as i32];
+    SO_RCVTIMEO, NONE, Timeout, [options |o, limit| o.receive_timeout = limit], [cut |s| s.options().receive_timeout];
+    SO_SNDTIMEO, NONE, Timeout, [options |o, limit| o.send_timeout = limit], [cut |s| s.options().send_timeout];
+    SO_SNDBUF, NONE, i32, [operation set_send_buffer], [cut |s| s.options().send_buffer() as i32];
+    SO_RCVBUF, NONE, i32, [future set_receive_buffer], [cut |s| s.options().receive_buffer() as i32];
     SO_ERROR, NONE, _, [none], [operation take_error];
     SO_TYPE, NONE, _, [none], [cut socket_type];
     SO_DOMAIN, NONE, _, [none], [cut domain];
     SO_PROTOCOL, NONE, _, [none], [cut |_| IPPROTO_SCTP];
-    SO_ACCEPTCONN, NONE, _, [none], [cut |s| i32::from(s.state == SocketState::Listening)];
+    SO_ACCEPTCONN, NONE, _, [none], [cut |s| i32::from(s.is_listening())];
     // Without an effect: heartbeats replace keepalive. No socket of SCTP has a position for MSG_PEEK.
     SO_KEEPALIVE, NONE, i32, [reported |on| (on != 0).into()], [reported 0];
     SO_BROADCAST, NONE, i32, [reported |on| (on != 0).into()], [reported 0];
@@ -89,7 +89,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn timeouts(&self, id: SocketId) -> Result<(Timeout, Timeout), Errno> {
-        let options = &self.table.open(id)?.options;
+        let options = self.table.open(id)?.options();
         Ok((options.receive_timeout, options.send_timeout))
     }
 }
@@ -100,7 +100,7 @@ fn seconds(linger: Linger) -> Option<u32> {
 }
 
 fn linger(socket: &Socket) -> Linger {
-    let linger = socket.options.linger;
+    let linger = socket.options().linger;
     Linger {
         on: linger.is_some().into(),
         seconds: linger.unwrap_or(0) as i32,
@@ -112,7 +112,7 @@ fn set_send_buffer(host: &mut Sockets, id: SocketId, asked: i32) -> Result<(), E
     let scope = scope(host, id, ScopeRule::Everything, 0)?;
     let changes = ParameterChanges::new().send_buffer(buffer_size(asked, MIN_SEND_BUFFER));
     change_parameters(host, id, &scope, &changes)?;
-    for association in host.table.open(id)?.full.clone() {
+    for association in host.table.open(id)?.full().clone() {
         let found = association_mut(host, association);
         if found.is_some_and(|a| a.core.has_send_room(a.core_id)) {
             on_send_room(host, association);
@@ -143,14 +143,14 @@ fn take_error(host: &mut Sockets, id: SocketId, buffer: &[u8]) -> Result<Vec<u8>
 }
 
 fn socket_type(socket: &Socket) -> i32 {
-    match socket.style {
+    match socket.style() {
         Style::OneToOne => SOCK_STREAM,
         Style::OneToMany => SOCK_SEQPACKET,
     }
 }
 
 fn domain(socket: &Socket) -> i32 {
-    match socket.family {
+    match socket.family() {
         Family::Inet => AF_INET,
         Family::Inet6 => AF_INET6,
     }
@@ -162,29 +162,29 @@ fn low_water_mark(bytes: i32) -> u32 {
 
 /// Refuses an option of IPv6 on a socket of another family.
 fn check_inet6(socket: &Socket) -> Result<(), Errno> {
-    let is_inet6 = socket.family == Family::Inet6;
+    let is_inet6 = socket.family() == Family::Inet6;
     is_inet6.then_some(()).ok_or(Errno::ENOPROTOOPT)
 }
 
 fn set_v6_only(socket: &mut Socket, value: &[u8]) -> Result<(), Errno> {
     check_inet6(socket)?;
-    if socket.port.is_some() {
+    if socket.port().is_some() {
         return Err(Errno::EINVAL);
     }
-    socket.options.v6_only = bool::parse(value)?;
+    socket.options_mut().v6_only = bool::parse(value)?;
     Ok(())
 }
 
 fn v6_only(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
     check_inet6(view.socket)?;
-    Ok(table::cut(buffer, i32::from(view.socket.options.v6_only)))
+    Ok(table::cut(buffer, i32::from(view.socket.options().v6_only)))
 }
 
 /// `IP_TOS`, for which Linux allows a single byte
 fn set_tos(host: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(), Errno> {
     let tos = *value.first().ok_or(Errno::EINVAL)?;
     let socket = host.table.open_mut(id)?;
-    socket.options.reported.insert(TOS, tos.into());
+    socket.options_mut().reported.insert(TOS, tos.into());
     let mut changes = ParameterChanges::new();
     changes.dscp_v4 = Some(tos >> 2);
     apply_traffic_class(host, id, &changes)
@@ -199,7 +199,7 @@ fn set_traffic_class(host: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(
         return Err(Errno::EINVAL);
     }
     let class = class.max(0) as u8;
-    socket.options.reported.insert(TCLASS, class.into());
+    socket.options_mut().reported.insert(TCLASS, class.into());
     let mut changes = ParameterChanges::new();
     changes.dscp_v6 = Some(class >> 2);
     apply_traffic_class(host, id, &changes)
@@ -207,7 +207,7 @@ fn set_traffic_class(host: &mut Sockets, id: SocketId, value: &[u8]) -> Result<(
 
 fn traffic_class(view: &OptionView<'_>, buffer: &[u8]) -> Result<Vec<u8>, Errno> {
     check_inet6(view.socket)?;
-    let class = view.socket.options.reported.get(&TCLASS).copied();
+    let class = view.socket.options().reported.get(&TCLASS).copied();
     Ok(table::cut(buffer, class.unwrap_or(0) as i32))
 }
 
@@ -223,9 +223,9 @@ fn apply_traffic_class(
         let association = host.associations.get(*id);
         association.is_some_and(|a| a.dscp.is_none())
     };
-    let all = socket.associations.iter().copied();
+    let all = socket.associations().iter().copied();
     let scope = OptionScope {
-        future: socket.options.dscp.is_none(),
+        future: socket.options().dscp.is_none(),
         associations: all.filter(without_own).collect(),
     };
     change_parameters(host, id, &scope, changes)?;

@@ -50,7 +50,7 @@ fn set_scheduler(host: &mut Sockets, id: SocketId, given: AssocValue) -> Result<
 fn scheduler(view: &OptionView<'_>, value: &mut AssocValue) -> Result<(), Errno> {
     let association = view.source(value.assoc_id)?;
     let of_association = association.and_then(|a| a.in_core()).map(|a| a.scheduler());
-    let of_socket = view.socket.options.config.streams.scheduler;
+    let of_socket = view.socket.options().config.streams.scheduler;
     let number = match of_association.unwrap_or(of_socket) {
         StreamScheduler::Priority => SCTP_SS_PRIO,
         StreamScheduler::RoundRobin => SCTP_SS_RR,

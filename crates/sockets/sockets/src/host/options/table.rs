@@ -91,7 +91,7 @@ macro_rules! options {
     (@set $value:ty; options $set:expr) => {
         Set::Socket(|socket, value| {
             let set: fn(&mut $crate::settings::Options, table::Parsed<'_, $value>) = $set;
-            set(&mut socket.options, <$value as table::SetValue>::parse(value)?);
+            set(socket.options_mut(), <$value as table::SetValue>::parse(value)?);
             Ok(())
         })
     };
