@@ -50,8 +50,14 @@ impl Host {
     }
 
     /// Processes an input and drains the outputs. With `is_listed`, they include the lists of sockets and
-    /// associations, and the statistics.
-    pub(crate) fn process(&mut self, now: Time, input: &Input, is_listed: bool) -> Outputs {
+    /// associations, and the statistics; with `is_exported`, the export.
+    pub(crate) fn process(
+        &mut self,
+        now: Time,
+        input: &Input,
+        is_listed: bool,
+        is_exported: bool,
+    ) -> Outputs {
         let mut outputs = Outputs {
             text: self.perform(now, input),
             ..Outputs::default()
@@ -112,7 +118,9 @@ impl Host {
                 .collect::<Vec<_>>();
             let _ = write!(text, "\n{statistics:?}\n{rows:?}\n{addresses:?}");
         }
-        outputs.export = sockets.export(now).expect("an export").into_bytes();
+        if is_exported {
+            outputs.export = sockets.export(now).expect("an export").into_bytes();
+        }
         outputs
     }
 
@@ -237,8 +245,9 @@ impl Host {
                 let export = sockets.export(now).expect("an export");
                 let successor = api::Sockets::import(self.config.clone(), now, export.as_bytes());
                 self.sockets = successor.expect("the sockets of an export");
+                let again = self.sockets.export(now).expect("an export");
                 enable_reports(&mut self.sockets);
-                String::new()
+                format!("the successor has the same state: {}", again == export)
             }
         }
     }

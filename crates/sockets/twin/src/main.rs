@@ -1,6 +1,5 @@
 //! Proof of equal behaviour: drives crate `carrick-sockets` of the working tree and that of a commit with the same
-//! random calls, packets and times, and compares all outputs after each input. Arguments: number of sequences, and
-//! optionally the first seed.
+//! random calls, packets and times, and compares all outputs after each input. `scripts/twin.sh` builds and runs it.
 
 #![allow(clippy::unit_arg, clippy::wildcard_imports)]
 
@@ -25,57 +24,152 @@ mod input;
 mod network;
 mod numbers;
 
+use std::ops::ControlFlow;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use carrick_sockets::linux::{IPPROTO_SCTP, SCTP_EVENTS};
 
 use input::{Input, Message, Outputs};
-use network::{Difference, Network, Stop, ip};
+use network::{Difference, ExportComparison, Network, Stop, ip};
 use numbers::Numbers;
 
 /// Random inputs of a sequence.
 const STEPS: usize = 220;
 
-fn main() -> ExitCode {
-    let mut arguments = std::env::args()
-        .skip(1)
-        .map(|argument| argument.parse::<u64>());
-    let (Some(Ok(count)), first) = (arguments.next(), arguments.next().unwrap_or(Ok(0))) else {
-        eprintln!("twin: the number of sequences is missing; usage: twin SEQUENCES [FIRST]");
-        return ExitCode::from(2);
-    };
-    let first = first.unwrap_or(0);
-    // Both crates have the same core, whose panics end a sequence. A single one prints them.
-    if count > 1 {
-        std::panic::set_hook(Box::new(|_| {}));
+/// Time between two lines of progress.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+/// Parameters of a run, in the order of the arguments.
+struct Run {
+    count: u64,
+    first: u64,
+    threads: u64,
+    exports: ExportComparison,
+}
+
+impl Run {
+    /// Reads the arguments.
+    fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Option<Self> {
+        let mut number = || arguments.next()?.parse::<u64>().ok();
+        let (count, first, threads) = (number()?, number()?, number()?.max(1));
+        let exports = match arguments.next()?.as_str() {
+            "imports" => ExportComparison::None,
+            "bytes" if count == 1 => ExportComparison::All,
+            "bytes" => ExportComparison::Listed,
+            _ => return None,
+        };
+        Some(Self {
+            count,
+            first,
+            threads,
+            exports,
+        })
     }
-    let (mut inputs, mut panics) = (0, 0);
-    for seed in first..first + count {
-        match sequence(seed) {
-            Ok(number) => inputs += number,
+}
+
+/// Sequences that have been run, and their results.
+struct Progress {
+    begin: Instant,
+    next_line: Instant,
+    /// Next seed.
+    next: u64,
+    done: u64,
+    inputs: u64,
+    panics: u64,
+    has_failed: bool,
+}
+
+impl Progress {
+    /// Returns the next seed, unless all sequences have begun or one failed.
+    fn next(&mut self, run: &Run) -> Option<u64> {
+        if self.has_failed || self.next == run.first + run.count {
+            return None;
+        }
+        self.next += 1;
+        Some(self.next - 1)
+    }
+
+    /// Counts a sequence.
+    fn finish(&mut self, run: &Run, seed: u64, result: Result<u64, Stop>) -> ControlFlow<()> {
+        self.done += 1;
+        match result {
+            Ok(inputs) => self.inputs += inputs,
             Err(Stop::Difference(difference)) => {
+                self.has_failed = true;
                 report(seed, &difference);
-                return ExitCode::FAILURE;
+                return ControlFlow::Break(());
             }
             Err(Stop::Panic(input)) => {
-                panics += 1;
+                self.panics += 1;
                 println!("twin: both crates panic in seed {seed} at {input:?}");
             }
         }
-        let done = seed - first + 1;
-        if done % 100 == 0 || done == count {
-            println!("twin: {done} of {count} sequences equal, {inputs} inputs, {panics} panics");
+        let now = Instant::now();
+        if now >= self.next_line || self.done == run.count {
+            self.next_line = now + PROGRESS;
+            let rate = self.done as f64 / now.duration_since(self.begin).as_secs_f64();
+            println!(
+                "twin: {} of {} sequences equal, {} inputs, {} panics, {rate:.0} sequences a second",
+                self.done - self.panics,
+                run.count,
+                self.inputs,
+                self.panics
+            );
         }
+        ControlFlow::Continue(())
     }
-    ExitCode::SUCCESS
+}
+
+fn main() -> ExitCode {
+    let Some(run) = Run::from_arguments(std::env::args().skip(1)) else {
+        eprintln!("twin: usage: twin SEQUENCES FIRST THREADS bytes|imports");
+        return ExitCode::from(2);
+    };
+    // Both crates have the same core, whose panics end a sequence. A single one prints them.
+    if run.count > 1 {
+        std::panic::set_hook(Box::new(|_| {}));
+    }
+    let begin = Instant::now();
+    let progress = Mutex::new(Progress {
+        begin,
+        next_line: begin + PROGRESS,
+        next: run.first,
+        done: 0,
+        inputs: 0,
+        panics: 0,
+        has_failed: false,
+    });
+    let locked = || progress.lock().expect("no thread panics with the lock");
+    thread::scope(|scope| {
+        for _ in 0..run.threads {
+            scope.spawn(|| {
+                loop {
+                    let Some(seed) = locked().next(&run) else {
+                        return;
+                    };
+                    let result = sequence(seed, run.exports);
+                    if locked().finish(&run, seed, result).is_break() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    if locked().has_failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 /// Runs the sequence of a seed. Returns the number of inputs.
-fn sequence(seed: u64) -> Result<u64, Stop> {
+fn sequence(seed: u64, exports: ExportComparison) -> Result<u64, Stop> {
     let mut numbers = Numbers::new(seed);
     let numbers = &mut numbers;
-    let mut network = Network::new(numbers);
+    let mut network = Network::new(numbers, exports);
     let hands_over = seed % 2 == 1;
     connect(numbers, &mut network)?;
     for step in 0..STEPS {
@@ -146,8 +240,9 @@ fn report(seed: u64, difference: &Difference) {
     let parts = |outputs: &Outputs| {
         let packets = outputs.packets.iter().map(|packet| format!("{packet:?}"));
         let lines = outputs.text.lines().map(str::to_owned);
-        let export = format!("export {:?}", outputs.export);
-        lines.chain(packets).chain([export]).collect::<Vec<_>>()
+        let export = outputs.export.chunks(64).enumerate();
+        let export = export.map(|(n, bytes)| format!("export at {}: {bytes:?}", 64 * n));
+        lines.chain(packets).chain(export).collect::<Vec<_>>()
     };
     let (base, current) = (parts(base), parts(current));
     let missing = "nothing".to_owned();

@@ -41,8 +41,19 @@ struct Flying {
     packet: Bytes,
 }
 
+/// Inputs after which the exports are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ExportComparison {
+    /// None: the exports of the crates have different layouts.
+    None,
+    /// Those after which all sockets are listed.
+    Listed,
+    All,
+}
+
 pub(crate) struct Network {
     hosts: [Hosts; 2],
+    exports: ExportComparison,
     now: Time,
     flying: Vec<Flying>,
     /// Packets of 1,000 that are lost.
@@ -62,7 +73,7 @@ pub(crate) fn ip6(host: usize, link: u8) -> IpAddr {
 }
 
 impl Network {
-    pub(crate) fn new(numbers: &mut Numbers) -> Self {
+    pub(crate) fn new(numbers: &mut Numbers, exports: ExportComparison) -> Self {
         let has_limits = numbers.below(3) == 0;
         let hosts = [0, 1].map(|host| {
             let addresses = [ip(host, 0), ip6(host, 0), ip(host, 1), ip6(host, 1)];
@@ -74,6 +85,7 @@ impl Network {
         });
         Self {
             hosts,
+            exports,
             now: Time::from_millis(1000),
             flying: Vec::new(),
             loss: [0, 20, 100, 300][numbers.below(4)],
@@ -118,11 +130,16 @@ impl Network {
     ) -> Result<(), Stop> {
         self.inputs += 1;
         let is_listed = self.inputs % 8 == 0;
+        let is_exported = match self.exports {
+            ExportComparison::None => false,
+            ExportComparison::Listed => is_listed,
+            ExportComparison::All => true,
+        };
         let hosts = &mut self.hosts[host];
         let now = self.now;
-        let base = || hosts.base.process(now, &input, is_listed);
+        let base = || hosts.base.process(now, &input, is_listed, is_exported);
         let base = catch_unwind(AssertUnwindSafe(base));
-        let current = || hosts.current.process(now, &input, is_listed);
+        let current = || hosts.current.process(now, &input, is_listed, is_exported);
         let (base, current) = match (base, catch_unwind(AssertUnwindSafe(current))) {
             (Err(_), Err(_)) => return Err(Stop::Panic(input)),
             (base, current) => (base.unwrap_or_default(), current.unwrap_or_default()),
