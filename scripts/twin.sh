@@ -10,7 +10,7 @@
 # The bytes of exports are compared if both crates have the same layout (LAYOUT in tests/it/handover.rs), else only what
 # the sockets do after their import. The crate of the commit is written to target/twin/sockets as package
 # `carrick-sockets-twin`, with the dependencies of the working tree. A difference is printed with its seed:
-# `scripts/twin.sh COMMIT 1 SEED` repeats it, and compares the exports after each input instead of after every eighth.
+# `scripts/twin.sh COMMIT 1 SEED` repeats it, and compares the exports after each input instead of after every 16th.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 commit=${1:-$(git merge-base main HEAD)}

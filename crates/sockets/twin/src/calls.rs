@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use carrick_sockets::linux::*;
 
-use crate::input::{Input, Message};
+use crate::input::{Input, MAX_PAYLOAD, Message};
 use crate::network::{Network, ip, ip6};
 use crate::numbers::Numbers;
 
@@ -337,7 +337,7 @@ pub(crate) fn random(numbers: &mut Numbers, network: &Network, host: usize) -> I
         }
         9..=11 => Input::Accept(socket),
         12..=18 => {
-            let len = numbers.one_of(&[0, 1, 10, 100, 1000, 3000, 9000, 40_000, 300_000]);
+            let len = numbers.one_of(&[0, 1, 10, 100, 1000, 3000, 9000, 40_000, MAX_PAYLOAD]);
             let address = (numbers.below(2) == 0).then_some(peer);
             let control = control(numbers, peer);
             Input::Send(

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use carrick_proto::{IcmpInput, Time};
 
-use crate::input::{Input, Message, Outputs};
+use crate::input::{Input, Message, Outputs, payload};
 
 pub(crate) struct Host {
     sockets: api::Sockets,
@@ -178,7 +178,7 @@ impl Host {
                 let (control, _) = api::ancillary::write_control(&control, usize::MAX);
                 let message = api::OutgoingMessage {
                     address: *address,
-                    data: Bytes::from((0..*len).map(|n| n as u8).collect::<Vec<_>>()),
+                    data: payload(*len),
                     control: &control,
                 };
                 format!("{:?}", sockets.sendmsg(now, ids[*n], &message))

@@ -1,6 +1,7 @@
 //! Inputs of a host's sockets, without types of either crate.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use carrick_proto::{IcmpKind, Route, Transmit};
@@ -38,6 +39,16 @@ pub(crate) enum Input {
     Oversized(Transmit, Vec<u8>, usize),
     Timeout,
     Handover,
+}
+
+/// Largest payload of a message in bytes.
+pub(crate) const MAX_PAYLOAD: usize = 300_000;
+
+/// Returns the payload of a message, which shares its memory with others.
+pub(crate) fn payload(len: usize) -> Bytes {
+    static LARGEST: LazyLock<Bytes> =
+        LazyLock::new(|| (0..MAX_PAYLOAD).map(|n| n as u8).collect::<Vec<_>>().into());
+    LARGEST.slice(..len)
 }
 
 /// Message with its ancillary data by type.

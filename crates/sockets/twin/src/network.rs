@@ -129,7 +129,7 @@ impl Network {
         input: Input,
     ) -> Result<(), Stop> {
         self.inputs += 1;
-        let is_listed = self.inputs % 8 == 0;
+        let is_listed = self.inputs % 16 == 0;
         let is_exported = match self.exports {
             ExportComparison::None => false,
             ExportComparison::Listed => is_listed,
