@@ -901,11 +901,12 @@ fn changed_defaults_apply_to_later_associations() {
     w.send_to(A, old, at(B, PORT), b"x").unwrap();
     w.run(ms(200));
     let config = carrick_sockets::Config::for_programs(AssociationConfig::signaling());
-    w.on(A, |sockets, _| {
-        sockets.set_default_association(config.clone()).unwrap();
-        let contradiction = config.clone().with(|c| c.timers.rto_min = secs(70));
-        assert!(sockets.set_default_association(contradiction).is_err());
+    w.set_defaults(A, config.clone());
+    let contradiction = config.with(|c| c.timers.rto_min = secs(70));
+    let changed = w.on(A, |sockets, _| {
+        sockets.set_default_association(contradiction)
     });
+    assert!(changed.is_err());
     let new = w.one_to_many(A);
     assert_eq!(rto_min(&mut w, A, new), 150);
     assert_eq!(rto_min(&mut w, A, old), 150);
@@ -919,10 +920,8 @@ fn changed_defaults_apply_to_later_associations() {
 fn changed_defaults_apply_to_a_listening_socket() {
     let mut w = World::new();
     let listener = w.listener(Style::OneToOne, 5);
-    w.on(B, |sockets, _| {
-        let config = carrick_sockets::Config::for_programs(AssociationConfig::signaling());
-        sockets.set_default_association(config).unwrap();
-    });
+    let config = carrick_sockets::Config::for_programs(AssociationConfig::signaling());
+    w.set_defaults(B, config);
     let a = w.one_to_one(A);
     w.connect(a, at(B, PORT)).unwrap_err();
     w.run(ms(100));

@@ -8,7 +8,7 @@ use carrick_netsim::{
     Change, InterfaceId, LinkConfig, LinkId, Network, NetworkBuilder, Node, NodeId, Outbox, Packet,
     Protocol,
 };
-use carrick_proto::{Ecn, Route, Time};
+use carrick_proto::{AssociationConfig, Ecn, Route, Time};
 use carrick_sockets::ancillary::{ControlMessage, write_control};
 use carrick_sockets::linux::{
     EventOption, IPPROTO_SCTP, Layout, SCTP_ALL_ASSOC, SCTP_EVENT, SCTP_SNDINFO, SndInfo,
@@ -212,6 +212,16 @@ impl World {
     pub(crate) fn run(&mut self, duration: Duration) {
         let end = self.net.now() + duration;
         self.net.run_until(end);
+    }
+
+    /// Changes the parameters of later associations of a host, as its daemon does when its configuration changes: a
+    /// successor gets them with its configuration.
+    pub(crate) fn set_defaults(&mut self, host: usize, config: AssociationConfig) {
+        self.look(host)
+            .set_default_association(config.clone())
+            .unwrap();
+        let node = self.net.node_mut::<Host>(self.nodes[host]);
+        node.config.association = config;
     }
 
     /// Breaks or repairs a link.
