@@ -161,9 +161,7 @@ fn on_messages(host: &mut Sockets, id: AssocId) {
         if socket.drops_messages() {
             return drop_unread(host, id);
         }
-        if !socket.queue().waiting.contains(&id) {
-            socket.queue_mut().waiting.push_back(id);
-        }
+        socket.queue_mut().add_waiting(id);
     }
     fill(host, socket_id);
     host.table.raise(socket_id, Readiness::READABLE);
@@ -180,12 +178,7 @@ pub(crate) fn fill(host: &mut Sockets, socket_id: SocketId) {
         if !socket.is_accepted() {
             return;
         }
-        let queue = socket.queue();
-        let next = match queue.partial {
-            Some(partial) => Some(partial).filter(|id| queue.waiting.contains(id)),
-            None => queue.waiting.front().copied(),
-        };
-        let Some(id) = next.filter(|_| queue.has_room()) else {
+        let Some(id) = socket.queue().next_waiting() else {
             return;
         };
         let known = host.associations.get(id).map(|a| (a.core().0, a.source()));
@@ -207,7 +200,7 @@ pub(crate) fn fill(host: &mut Sockets, socket_id: SocketId) {
             continue;
         }
         if let Some(socket) = host.table.get_mut(socket_id) {
-            socket.queue_mut().waiting.retain(|other| *other != id);
+            socket.queue_mut().remove_waiting(id);
         }
         end_if_read(host, id);
     }
@@ -228,9 +221,7 @@ fn queue_message(
     };
     association.last_use = now;
     if message.part == MessagePart::Aborted {
-        if socket.queue().partial == Some(id) {
-            socket.queue_mut().end_partial();
-        }
+        socket.queue_mut().end_partial(id);
         let (stream, number) = (message.stream.0, sequence_number(&message));
         notify(
             host,
@@ -241,11 +232,6 @@ fn queue_message(
     }
     let peer = socket.present(association.peer);
     let interleaves = socket.options().fragment_interleave;
-    let queue = socket.queue_mut();
-    // Each association gets its turn.
-    if queue.waiting.front() == Some(&id) {
-        queue.waiting.rotate_left(1);
-    }
     let is_end = matches!(message.part, MessagePart::Whole | MessagePart::Last);
     let is_unordered = message.ssn.is_none();
     // As Linux has it: a program may take 0 as the mark of an ordered message.
@@ -261,12 +247,8 @@ fn queue_message(
         payload: message.payload.into_bytes(),
         context: association.context,
     };
-    queue.push_data(id, peer, data);
-    if is_end && queue.partial == Some(id) {
-        queue.end_partial();
-    } else if !is_end && !interleaves {
-        queue.partial = Some(id);
-    }
+    let queue = socket.queue_mut();
+    queue.push_message(id, peer, data, interleaves);
 }
 
 pub(crate) fn on_send_room(host: &mut Sockets, id: AssocId) {
@@ -379,10 +361,8 @@ fn end_if_read(host: &mut Sockets, id: AssocId) {
     let Some(association) = host.associations.get(id).filter(|a| !a.is_open()) else {
         return;
     };
-    if let Some(socket) = association.socket().and_then(|id| host.table.get_mut(id))
-        && socket.queue().partial == Some(id)
-    {
-        socket.queue_mut().end_partial();
+    if let Some(socket) = association.socket().and_then(|id| host.table.get_mut(id)) {
+        socket.queue_mut().end_partial(id);
     }
     remove_association(host, id);
 }
@@ -549,7 +529,7 @@ fn push_last_notifications(host: &mut Sockets, id: AssocId) -> bool {
         return false;
     };
     let socket = host.table.get(socket_id);
-    if socket.is_some_and(|socket| socket.queue().waiting.contains(&id)) {
+    if socket.is_some_and(|socket| socket.queue().is_waiting(id)) {
         return false;
     }
     for notification in std::mem::take(&mut association.last_notifications) {

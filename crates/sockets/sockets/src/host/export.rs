@@ -4,7 +4,7 @@
 //! exports of the endpoints. Indexes and counters are not stored but rebuilt, and references between sockets,
 //! associations and ports are checked, so that no later call fails because of an imported state.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use carrick_proto::export::{ExportReader, ExportWriter, Format, Portable};
@@ -168,14 +168,8 @@ fn is_valid_socket(sockets: &Sockets, id: SocketId, socket: &Socket) -> bool {
         let found = sockets.associations.get(*association);
         found.is_some_and(|a| a.socket() == Some(id))
     };
-    let queue = socket.queue();
-    let waiting: BTreeSet<&AssocId> = queue.waiting.iter().collect();
     let port = socket.port().map(|port| sockets.ports.get(port).is_some());
-    port != Some(false)
-        && socket.full().iter().all(has)
-        && waiting.len() == queue.waiting.len()
-        && queue.waiting.iter().all(has)
-        && queue.partial.iter().all(has)
+    port != Some(false) && socket.full().iter().all(has) && socket.queue().is_valid(has)
 }
 
 fn is_valid_association(sockets: &Sockets, association: &Association) -> bool {

@@ -268,7 +268,7 @@ impl Sockets {
     /// # Errors
     /// `EBADF`
     pub fn dropped_notifications(&self, id: SocketId) -> Result<u64, Errno> {
-        Ok(self.table.open(id)?.queue().dropped)
+        Ok(self.table.open(id)?.queue().dropped())
     }
 
     /// Returns the addresses of the host.

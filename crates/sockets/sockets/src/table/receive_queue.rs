@@ -4,7 +4,7 @@
 //! ahead of the user. A notification goes behind the messages that are in this queue, and never waits for
 //! those in the core, except for the notifications at the end of an association.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -88,13 +88,13 @@ pub(crate) struct ReceiveQueue {
     /// Memory of the notifications in bytes.
     notification_memory: usize,
     /// Associations with messages in the core.
-    pub(crate) waiting: VecDeque<AssocId>,
+    waiting: VecDeque<AssocId>,
     /// Association whose partial delivery is not finished: nothing else may come before its end.
-    pub(crate) partial: Option<AssocId>,
+    partial: Option<AssocId>,
     /// Notifications that wait for the end of the partial delivery.
     held: VecDeque<ReceiveEntry>,
     /// Notifications that were dropped.
-    pub(crate) dropped: u64,
+    dropped: u64,
 }
 
 portable_struct! {
@@ -117,6 +117,45 @@ impl ReceiveQueue {
         }
     }
 
+    /// Returns whether all associations of the queue exist on its socket, and none is listed twice.
+    pub(crate) fn is_valid(&self, exists: impl Fn(&AssocId) -> bool) -> bool {
+        let distinct: BTreeSet<&AssocId> = self.waiting.iter().collect();
+        let mut all = self.waiting.iter().chain(&self.partial);
+        distinct.len() == self.waiting.len() && all.all(exists)
+    }
+
+    /// Returns the number of notifications that were dropped.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Records that an association has messages in the core.
+    pub(crate) fn add_waiting(&mut self, id: AssocId) {
+        if !self.is_waiting(id) {
+            self.waiting.push_back(id);
+        }
+    }
+
+    /// Records that all messages of an association have been taken from the core.
+    pub(crate) fn remove_waiting(&mut self, id: AssocId) {
+        self.waiting.retain(|other| *other != id);
+    }
+
+    /// Returns whether an association has messages in the core.
+    pub(crate) fn is_waiting(&self, id: AssocId) -> bool {
+        self.waiting.contains(&id)
+    }
+
+    /// Returns the association whose next message is to be taken from the core, if there is room for one: the one with
+    /// a partial delivery, else each in turn.
+    pub(crate) fn next_waiting(&self) -> Option<AssocId> {
+        let next = match self.partial {
+            Some(partial) => Some(partial).filter(|id| self.is_waiting(*id)),
+            None => self.waiting.front().copied(),
+        };
+        next.filter(|_| self.has_room())
+    }
+
     /// Returns whether something can be read.
     pub(crate) fn has_items(&self) -> bool {
         !self.items.is_empty()
@@ -125,11 +164,11 @@ impl ReceiveQueue {
     /// Returns whether messages of this association, queued or in the core, have not been read.
     pub(crate) fn has_data_of(&self, id: AssocId) -> bool {
         let is_data = |i: &ReceiveEntry| i.association == id && i.data_len().is_some();
-        self.waiting.contains(&id) || self.items.iter().any(is_data)
+        self.is_waiting(id) || self.items.iter().any(is_data)
     }
 
     /// Returns whether more messages may be taken from the core.
-    pub(crate) fn has_room(&self) -> bool {
+    fn has_room(&self) -> bool {
         self.messages < MAX_MESSAGES && self.bytes < MAX_BYTES
     }
 
@@ -138,7 +177,28 @@ impl ReceiveQueue {
         self.notification_memory + NOTIFICATION_OVERHEAD <= NOTIFICATION_MEMORY
     }
 
-    pub(crate) fn push_data(&mut self, association: AssocId, peer: SocketAddr, data: DataItem) {
+    /// Queues a message that was taken from the core, or a part of one. The next message is that of another association;
+    /// unless messages are interleaved (`SCTP_FRAGMENT_INTERLEAVE`), the rest of this one comes first.
+    pub(crate) fn push_message(
+        &mut self,
+        id: AssocId,
+        peer: SocketAddr,
+        data: DataItem,
+        interleaves: bool,
+    ) {
+        if self.waiting.front() == Some(&id) {
+            self.waiting.rotate_left(1);
+        }
+        let is_end = data.is_end;
+        self.push_data(id, peer, data);
+        if is_end {
+            self.end_partial(id);
+        } else if !interleaves {
+            self.partial = Some(id);
+        }
+    }
+
+    fn push_data(&mut self, association: AssocId, peer: SocketAddr, data: DataItem) {
         self.messages += 1;
         self.bytes += data.payload.len();
         self.items.push_back(ReceiveEntry {
@@ -183,10 +243,15 @@ impl ReceiveQueue {
         true
     }
 
-    /// Ends the partial delivery and queues what waited for it.
-    pub(crate) fn end_partial(&mut self) {
-        self.partial = None;
-        self.items.append(&mut self.held);
+    /// Ends the partial delivery of an association, if there is one, and queues what waited for it. Returns whether there was
+    /// one.
+    pub(crate) fn end_partial(&mut self, id: AssocId) -> bool {
+        let is_partial = self.partial == Some(id);
+        if is_partial {
+            self.partial = None;
+            self.items.append(&mut self.held);
+        }
+        is_partial
     }
 
     pub(crate) fn front(&self) -> Option<&ReceiveEntry> {
@@ -223,8 +288,7 @@ impl ReceiveQueue {
 
     /// Moves the entries of an association to another queue.
     pub(crate) fn move_to(&mut self, id: AssocId, to: &mut Self) {
-        if self.partial == Some(id) {
-            self.end_partial();
+        if self.end_partial(id) {
             to.partial = Some(id);
         }
         let (moved, kept): (VecDeque<ReceiveEntry>, _) = self
@@ -247,8 +311,8 @@ impl ReceiveQueue {
                 }
             }
         }
-        if self.waiting.contains(&id) {
-            self.waiting.retain(|other| *other != id);
+        if self.is_waiting(id) {
+            self.remove_waiting(id);
             to.waiting.push_back(id);
         }
     }
