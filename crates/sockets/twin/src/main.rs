@@ -43,14 +43,14 @@ const STEPS: usize = 220;
 const PROGRESS: Duration = Duration::from_secs(2);
 
 /// Parameters of a run, in the order of the arguments.
-struct Run {
+struct TwinRun {
     count: u64,
     first: u64,
     threads: u64,
     exports: ExportComparison,
 }
 
-impl Run {
+impl TwinRun {
     /// Reads the arguments.
     fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Option<Self> {
         let mut number = || arguments.next()?.parse::<u64>().ok();
@@ -84,7 +84,7 @@ struct Progress {
 
 impl Progress {
     /// Returns the next seed, unless all sequences have begun or one failed.
-    fn next(&mut self, run: &Run) -> Option<u64> {
+    fn next(&mut self, run: &TwinRun) -> Option<u64> {
         if self.has_failed || self.next == run.first + run.count {
             return None;
         }
@@ -93,7 +93,7 @@ impl Progress {
     }
 
     /// Counts a sequence.
-    fn finish(&mut self, run: &Run, seed: u64, result: Result<u64, Stop>) -> ControlFlow<()> {
+    fn finish(&mut self, run: &TwinRun, seed: u64, result: Result<u64, Stop>) -> ControlFlow<()> {
         self.done += 1;
         match result {
             Ok(inputs) => self.inputs += inputs,
@@ -124,7 +124,7 @@ impl Progress {
 }
 
 fn main() -> ExitCode {
-    let Some(run) = Run::from_arguments(std::env::args().skip(1)) else {
+    let Some(run) = TwinRun::from_arguments(std::env::args().skip(1)) else {
         eprintln!("twin: usage: twin SEQUENCES FIRST THREADS bytes|imports");
         return ExitCode::from(2);
     };

@@ -46,7 +46,7 @@ struct Flying {
 pub(crate) enum ExportComparison {
     /// None: the exports of the crates have different layouts.
     None,
-    /// Those after which all sockets are listed.
+    /// Inputs after which all sockets are listed.
     Listed,
     All,
 }
