@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::net::IpAddr;
 
-use bytes::Bytes;
 use carrick_proto::{IcmpInput, Time};
 
 use crate::input::{Input, Message, Outputs, payload};
