@@ -63,7 +63,7 @@ pub(crate) struct FrameBuffers {
     frame: Vec<u8>,
     batch: Vec<u8>,
     /// Frames that are not passed to the protocol, and those of leases.
-    pub(crate) other: Vec<u8>,
+    other: Vec<u8>,
 }
 
 impl Default for FrameBuffers {
@@ -75,6 +75,13 @@ impl Default for FrameBuffers {
             // One byte more than the largest frame, to detect larger ones.
             other: vec![0; MAX_FRAME.max(MAX_LEASED + LEASE_FIELDS) + 1],
         }
+    }
+}
+
+impl FrameBuffers {
+    /// Returns the buffer of frames that are not passed to the protocol, and of those of leases.
+    pub(crate) fn other(&mut self) -> &mut [u8] {
+        &mut self.other
     }
 }
 

@@ -56,14 +56,14 @@ pub(crate) struct Descriptor {
     pub(crate) incoming: Incoming,
     pub(crate) outgoing: Outgoing,
     /// `shutdown` of the writing side that waits until the messages of the program have been sent.
-    pub(crate) shutdown: Option<i32>,
+    shutdown: Option<i32>,
     /// A message has been sent to the program, in addition to notifications.
-    pub(crate) has_data: bool,
+    has_data: bool,
     program_end: ProgramEnd,
     /// The task is woken when the pair has room.
-    pub(crate) waits_for_room: bool,
+    waits_for_room: bool,
     /// The program has been notified of the pending error.
-    pub(crate) failure_sent: bool,
+    failure_sent: bool,
     /// The program has been notified of the end of messages.
     end_sent: bool,
 }
@@ -182,6 +182,41 @@ impl Descriptor {
         }
     }
 
+    /// Delays a `shutdown` until the messages of the program have been sent.
+    pub(crate) fn delay_shutdown(&mut self, how: i32) {
+        self.shutdown = Some(how);
+    }
+
+    /// Returns the `shutdown` that was delayed, once the messages of the program have been sent.
+    pub(crate) fn take_shutdown(&mut self) -> Option<i32> {
+        if self.is_dry() {
+            self.shutdown.take()
+        } else {
+            None
+        }
+    }
+
+    /// Records that frames are sent to the program, of which any may have a message.
+    pub(crate) fn record_data<'a>(&mut self, frames: impl IntoIterator<Item = &'a OutgoingFrame>) {
+        let mut frames = frames.into_iter();
+        self.has_data |= frames.any(|frame| !frame.header.is_notification);
+    }
+
+    /// Records whether the task is woken when the pair has room. Returns whether that is a change.
+    pub(crate) fn set_waits_for_room(&mut self, waits: bool) -> bool {
+        std::mem::replace(&mut self.waits_for_room, waits) != waits
+    }
+
+    /// Returns whether the program has been notified of the pending error.
+    pub(crate) fn failure_sent(&self) -> bool {
+        self.failure_sent
+    }
+
+    /// Records whether the program has been notified of the pending error. Returns whether it had been.
+    pub(crate) fn set_failure_sent(&mut self, sent: bool) -> bool {
+        std::mem::replace(&mut self.failure_sent, sent)
+    }
+
     /// Returns whether the program has been notified of the end of messages.
     pub(crate) fn end_sent(&self) -> bool {
         self.end_sent
@@ -278,12 +313,16 @@ impl Descriptor {
 /// Daemon's end of a socket pair, with the cookie and the inode of the program's end.
 #[derive(Debug)]
 pub(crate) struct PairEnd {
-    pub(crate) ours: OwnedFd,
+    ours: OwnedFd,
     cookie: u64,
     inode: u64,
 }
 
 impl PairEnd {
+    pub(crate) fn ours(&self) -> &OwnedFd {
+        &self.ours
+    }
+
     /// Returns the daemon's end of a pair that another process has created.
     pub(crate) fn restored(ours: OwnedFd, cookie: u64, inode: u64) -> Self {
         Self {

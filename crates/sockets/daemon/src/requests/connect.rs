@@ -73,7 +73,7 @@ fn open_renewed(parts: &Parts, token: Token, uid: u32) -> Result<(PairEnd, Owned
     let opened = parts.users.check_departed(uid).and_then(|()| pair());
     let opened = opened.and_then(|(end, theirs)| {
         parts.descriptors.ends().watch(&theirs)?;
-        parts.poller.watch_as(&end.ours, token)?;
+        parts.poller.watch_as(end.ours(), token)?;
         Ok((end, theirs))
     });
     opened.map_err(|error| cannot_connect(&parts.users, uid, error))

@@ -31,7 +31,7 @@ pub(super) fn peel_off(
     let id = parts.sockets.peeloff(now, socket, association)?;
     let (branched, token) = insert_descriptor(parts, id, pair);
     // 2
-    let mut frames = take_unread(theirs, &mut parts.frames.other);
+    let mut frames = take_unread(theirs, parts.frames.other());
     frames.extend(descriptor.outgoing.take_all());
     let is_moved = |frame: &OutgoingFrame| frame.header.info.association == association;
     let (moved, kept): (VecDeque<_>, _) = frames.into_iter().partition(is_moved);
@@ -39,7 +39,7 @@ pub(super) fn peel_off(
     descriptor.outgoing.set_all(kept);
     descriptor.flush();
     if let Some(new) = parts.descriptors.get_mut(token) {
-        new.has_data = moved.iter().any(|frame| !frame.header.is_notification);
+        new.record_data(&moved);
         new.outgoing.set_all(moved);
     }
     // The program reads the messages right after the reply.

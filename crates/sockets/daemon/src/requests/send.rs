@@ -80,7 +80,7 @@ pub(super) fn shut_down(
     // 2
     descriptor.refuse_writes();
     // 3
-    descriptor.shutdown = Some(SHUT_WR);
+    descriptor.delay_shutdown(SHUT_WR);
     Ok(ReplyContent::default())
 }
 

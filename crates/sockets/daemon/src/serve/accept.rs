@@ -27,7 +27,7 @@ pub(crate) struct SocketPair {
 /// # Errors
 /// `EMFILE` at the user's limit, or without a free file descriptor.
 pub(crate) fn open_pair(parts: &mut Parts, owner: Owner) -> Result<SocketPair, Errno> {
-    let (token, end, theirs) = open_watched(parts, owner.uid, pair, |end| &end.ours)?;
+    let (token, end, theirs) = open_watched(parts, owner.uid, pair, PairEnd::ours)?;
     let watched = parts.descriptors.ends().watch(&theirs);
     watched.map_err(|_| Errno::EMFILE)?;
     Ok(SocketPair {

@@ -20,11 +20,10 @@ const BATCHES: usize = 4;
 pub(super) fn deliver(parts: &mut Parts, now: Time, token: Token, descriptor: &mut Descriptor) {
     for _ in 0..BATCHES {
         let has_room = descriptor.flush();
-        if descriptor.waits_for_room == has_room
+        if descriptor.set_waits_for_room(!has_room)
             && let Some(ours) = descriptor.ours()
         {
             parts.poller.watch_writable(ours, token, !has_room);
-            descriptor.waits_for_room = !has_room;
         }
         if !has_room {
             return;
@@ -65,14 +64,11 @@ fn next_message(
     let level = sockets.readiness(id)?;
     let is_empty = sockets.unread(id) == Ok(0);
     if !level.contains(Readiness::ERROR) {
-        descriptor.failure_sent = false;
+        descriptor.set_failure_sent(false);
     }
     if level.contains(Readiness::ERROR) && is_empty {
-        if descriptor.failure_sent {
-            return None;
-        }
-        descriptor.failure_sent = true;
-        return Some(OutgoingFrame::failed());
+        let was_sent = descriptor.set_failure_sent(true);
+        return (!was_sent).then(OutgoingFrame::failed);
     }
     if !level.contains(Readiness::READABLE) || descriptor.end_sent() {
         return None;
@@ -82,7 +78,7 @@ fn next_message(
         return None;
     }
     let outgoing = frame_of(received);
-    descriptor.has_data |= !outgoing.header.is_notification;
+    descriptor.record_data([&outgoing]);
     Some(outgoing)
 }
 
@@ -96,7 +92,7 @@ fn deliver_end(parts: &mut Parts, now: Time, token: Token, descriptor: &mut Desc
     if parts.sockets.unread(id).unwrap_or(0) > 0 {
         return;
     }
-    let pending = level.contains(Readiness::ERROR) && !descriptor.failure_sent;
+    let pending = level.contains(Readiness::ERROR) && !descriptor.failure_sent();
     let reads_end = level.contains(Readiness::READ_CLOSED);
     let status = parts.sockets.status(id);
     let both_end = reads_end && status.is_ok_and(|status| status.is_write_closed);

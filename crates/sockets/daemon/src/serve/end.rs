@@ -17,7 +17,7 @@ pub(super) fn end(parts: &mut Parts, now: Time, token: Token, descriptor: &mut D
         // Frames that are not read would keep the program's end from being writable.
         let mut files = Vec::new();
         let mut read = || {
-            let buffers = &mut [IoSliceMut::new(&mut parts.frames.other)];
+            let buffers = &mut [IoSliceMut::new(parts.frames.other())];
             receive_with_files(ours, buffers, &mut files, RecvFlags::DONTWAIT)
         };
         while read().is_ok_and(|len| len > 0) {}

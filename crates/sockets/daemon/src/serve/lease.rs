@@ -66,7 +66,7 @@ fn serve_lease(
     };
     // 1
     let mut files = Vec::new();
-    let len = match lease.receive(&mut parts.frames.other, &mut files) {
+    let len = match lease.receive(parts.frames.other(), &mut files) {
         Ok(0) => return Err(LeaseEnd::Closed),
         Ok(len) => len,
         Err(SystemErrno::AGAIN) => return Ok(false),
@@ -78,7 +78,7 @@ fn serve_lease(
         return Err(LeaseEnd::Invalid);
     }
     // 2
-    let frame = LeaseFrame::decode(&parts.frames.other[..len]).map_err(|_| LeaseEnd::Invalid)?;
+    let frame = LeaseFrame::decode(&parts.frames.other()[..len]).map_err(|_| LeaseEnd::Invalid)?;
     let LeaseFrameKind::Packets {
         traffic_class,
         segment_size,

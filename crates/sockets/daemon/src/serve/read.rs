@@ -118,7 +118,7 @@ impl FrameReader<'_> {
         // Peeked, so that what is attached to another frame stays there.
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let again = descriptor.ours();
-        let again = again.map(|ours| recv(ours, &mut self.frames.other[..], flags));
+        let again = again.map(|ours| recv(ours, self.frames.other(), flags));
         match again {
             Some(Ok((0, _))) => ReadResult::Closed,
             _ => ReadResult::Invalid("an empty frame"),
@@ -127,9 +127,7 @@ impl FrameReader<'_> {
 
     /// Shuts the association down after the last message, if the program has called `shutdown`.
     fn dry(&mut self, descriptor: &mut Descriptor) -> ReadResult {
-        if descriptor.is_dry()
-            && let Some(how) = descriptor.shutdown.take()
-        {
+        if let Some(how) = descriptor.take_shutdown() {
             // An association that has ended meanwhile is shut down already.
             let _ = self.sockets.shutdown(self.now, descriptor.socket(), how);
         }
