@@ -378,7 +378,7 @@ mod tests {
             (CloseReason::NAMES.len(), rows.len())
         );
         for (reason, row) in reasons.into_iter().zip(rows) {
-            let label = CloseReason::NAMES[reason.index()];
+            let label = CloseReason::NAMES[reason.index().unwrap()];
             let event = ObservedEvent::Notified(Event::Closed(reason));
             let words = end_reason(&event)
                 .unwrap()

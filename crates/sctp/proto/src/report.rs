@@ -302,11 +302,12 @@ fn end_text(reason: &CloseReason) -> String {
         CloseReason::ProtocolUnreachable => "ICMP Protocol or Port Unreachable received".into(),
         CloseReason::LowerLayerLost => "lower layer lost".into(),
         CloseReason::AlreadyConnected => "another association with this peer exists".into(),
+        CloseReason::HandedOver => "handed over".into(),
     }
 }
 
 impl CloseReason {
-    /// Names of all reasons, in their order.
+    /// Names of the reasons of ends, in their order: all but [`Self::HandedOver`], which is none.
     pub const NAMES: [&'static str; 11] = [
         "shutdown",
         "aborted-by-user",
@@ -321,9 +322,9 @@ impl CloseReason {
         "already-connected",
     ];
 
-    /// Returns the place in [`Self::NAMES`].
-    pub const fn index(&self) -> usize {
-        match self {
+    /// Returns the place in [`Self::NAMES`]; `None` for [`Self::HandedOver`].
+    pub const fn index(&self) -> Option<usize> {
+        Some(match self {
             Self::Shutdown => 0,
             Self::AbortedByUser => 1,
             Self::AbortedByPeer(_) => 2,
@@ -335,6 +336,7 @@ impl CloseReason {
             Self::ProtocolUnreachable => 8,
             Self::LowerLayerLost => 9,
             Self::AlreadyConnected => 10,
-        }
+            Self::HandedOver => return None,
+        })
     }
 }

@@ -271,6 +271,9 @@ pub enum CloseReason {
     /// section 1.3): a set-up to another address of it has ended, an association that the peer has replaced, or one of
     /// two associations that both sides have set up at the same time.
     AlreadyConnected,
+    /// The association has not ended: another process continues it. For the handles of the former one; this crate
+    /// does not emit it.
+    HandedOver,
 }
 
 impl fmt::Display for CloseReason {
@@ -300,6 +303,7 @@ impl fmt::Display for CloseReason {
             Self::AlreadyConnected => {
                 "there is already an association with this peer: use it or shut it down first"
             }
+            Self::HandedOver => "it was handed over: the successor of this endpoint continues it",
         })
     }
 }
@@ -319,6 +323,7 @@ portable_enum! {
         8: ProtocolUnreachable,
         9: LowerLayerLost,
         10: AlreadyConnected,
+        11: HandedOver,
     }
 }
 

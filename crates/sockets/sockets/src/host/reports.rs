@@ -97,7 +97,7 @@ impl EventCounters {
     fn count(&mut self, kind: ReportKind, event: &Event) {
         let place = ReportKind::OF_PATHS.iter().position(|of| *of == kind);
         let counter = match (event, place) {
-            (Event::Closed(reason), _) => self.ends.get_mut(reason.index()),
+            (Event::Closed(reason), _) => reason.index().and_then(|at| self.ends.get_mut(at)),
             (_, Some(place)) => self.paths.get_mut(place),
             (_, None) => None,
         };
