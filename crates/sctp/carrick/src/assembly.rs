@@ -49,6 +49,14 @@ impl Assembly {
         self.open.clear();
     }
 
+    /// Returns the parts of all messages, which are stored no longer, each as the first part of its message.
+    pub(crate) fn take_open(&mut self, memory: &SourceMemory<'_>) -> Vec<Message> {
+        let open = std::mem::take(&mut self.open).into_values();
+        let messages = open.map(|open| open.message).collect();
+        self.clear(memory);
+        messages
+    }
+
     /// Stores the first part of a message, or returns it if there is no memory.
     fn begin(&mut self, mut message: Message, memory: &SourceMemory<'_>) -> Option<Message> {
         let cost = MESSAGE_COST + part_cost(&message);

@@ -11,6 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::association::Association;
 use crate::endpoint::Stats;
 use crate::error::{BindError, ConnectError};
+#[cfg(target_os = "linux")]
+use crate::handover::{HandOverError, Handover};
 use crate::send_credit::CreditPermit;
 use crate::socket::Socket;
 
@@ -18,6 +20,9 @@ pub(crate) type Commands = mpsc::UnboundedSender<Command>;
 
 /// Function that the task runs on the protocol.
 pub(crate) type EndpointCall = Box<dyn FnOnce(&mut carrick_proto::Endpoint, Time) + Send>;
+
+#[cfg(target_os = "linux")]
+pub(crate) type HandOverAnswer = oneshot::Sender<Result<Handover, HandOverError>>;
 
 /// Message for the protocol.
 pub(crate) struct OutgoingMessage {
@@ -68,6 +73,9 @@ pub(crate) enum Command {
     RemoveAddress(IpAddr),
     /// The first shard has opened this socket of a local address for another one.
     AddSocket(Box<Socket>),
+    /// Stops the task without an end of the associations; answers with their state and the sockets.
+    #[cfg(target_os = "linux")]
+    HandOver(HandOverAnswer),
     /// No handle of the endpoint is left: no more associations are accepted; those with handles continue.
     StopAccepting,
     /// No more associations; the task ends when those that exist have. They are aborted after this time.

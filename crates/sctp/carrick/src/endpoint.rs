@@ -71,6 +71,16 @@ struct Inner {
     reports: Vec<PublishedReport>,
 }
 
+/// What the handles of an endpoint have in common.
+pub(crate) struct EndpointParts {
+    pub(crate) shards: Vec<Commands>,
+    pub(crate) accepted: mpsc::Receiver<WaitingAssociation>,
+    pub(crate) port: u16,
+    pub(crate) transport: Transport,
+    pub(crate) failure: Arc<OnceLock<String>>,
+    pub(crate) reports: Vec<PublishedReport>,
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         for commands in &self.shards {
@@ -143,17 +153,50 @@ impl Endpoint {
         for driver in drivers {
             runtime.spawn(driver);
         }
-        Ok(Self {
-            inner: Arc::new(Inner {
-                shards,
-                requested: AtomicUsize::new(0),
-                accepted: Mutex::new(to_accept),
-                port: number,
-                transport,
-                failure,
-                reports,
-            }),
-        })
+        Ok(Self::from_parts(EndpointParts {
+            shards,
+            accepted: to_accept,
+            port: number,
+            transport,
+            failure,
+            reports,
+        }))
+    }
+
+    /// Returns the handle of an endpoint whose tasks run.
+    pub(crate) fn from_parts(parts: EndpointParts) -> Self {
+        let EndpointParts {
+            shards,
+            accepted,
+            port,
+            transport,
+            failure,
+            reports,
+        } = parts;
+        let inner = Inner {
+            shards,
+            requested: AtomicUsize::new(0),
+            accepted: Mutex::new(accepted),
+            port,
+            transport,
+            failure,
+            reports,
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Returns the commands to the tasks: one, or those of the shards.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn tasks(&self) -> &[Commands] {
+        &self.inner.shards
+    }
+
+    /// Returns the reports of the tasks.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn reports(&self) -> &[PublishedReport] {
+        &self.inner.reports
     }
 
     /// Sets up an association with a peer, with the endpoint's parameters. Ready when messages can be
@@ -215,12 +258,13 @@ impl Endpoint {
         result
     }
 
-    /// Returns the next association that a peer has set up; `None` after [`Self::close`].
+    /// Returns the next association that a peer has set up; `None` after [`Self::close`] and `hand_over`.
     ///
     /// Cancel-safe.
     pub async fn accept(&self) -> Option<Incoming> {
         let waiting = self.inner.accepted.lock().await.recv().await?;
-        Some(Incoming::new(waiting.into_association()))
+        let association = waiting.into_association();
+        (!association.is_handed_over()).then(|| Incoming::new(association))
     }
 
     /// Changes parameters of the associations that are set up from now on, by peers or with

@@ -387,6 +387,10 @@ impl From<KeyError> for OperationError {
 /// Returns the reason for which a set-up failed, in words.
 fn describe_set_up(reason: &CloseReason) -> String {
     match reason {
+        CloseReason::HandedOver => {
+            "the endpoint was handed over, which aborted the set-up: connect in its successor"
+                .into()
+        }
         CloseReason::ProtocolUnreachable => {
             "no SCTP stack answers there: check the peer's address, transport and UDP port".into()
         }

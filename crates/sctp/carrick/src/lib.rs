@@ -109,6 +109,8 @@ mod endpoint;
 mod error;
 #[cfg(feature = "event-log")]
 mod event_log;
+#[cfg(target_os = "linux")]
+mod handover;
 mod incoming;
 mod lazy;
 #[cfg(any(feature = "metrics", feature = "prometheus"))]
@@ -188,6 +190,8 @@ pub use error::{
 };
 #[cfg(feature = "event-log")]
 pub use event_log::EventLog;
+#[cfg(target_os = "linux")]
+pub use handover::{HandOverError, Handover, ResumeError};
 pub use incoming::Incoming;
 #[cfg(feature = "prometheus")]
 pub use metrics::MetricsCollector;

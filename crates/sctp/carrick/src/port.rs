@@ -42,8 +42,12 @@ type Name = std::convert::Infallible;
 #[derive(Debug)]
 pub(crate) struct PortClaim {
     port: u16,
-    /// Held, not used; `None` if another endpoint holds it or the system has no such names.
-    _name: Option<Name>,
+    /// `None` if another endpoint holds it or the system has no such names.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "it is held alone")
+    )]
+    name: Option<Name>,
     /// Claimed addresses on plain IP.
     addresses: Vec<(IpAddr, Name)>,
 }
@@ -77,14 +81,21 @@ impl PortClaim {
         Self::with_addresses(ALL_PORTS, None, plain)
     }
 
-    /// Continues a claim of all ports that another process has made.
+    /// Continues a claim that another process has made: the port, its name and those of the addresses.
     #[cfg(target_os = "linux")]
-    pub(crate) fn adopt(addresses: Vec<(IpAddr, Name)>) -> Self {
+    pub(crate) fn adopt(port: u16, name: Option<Name>, addresses: Vec<(IpAddr, Name)>) -> Self {
         Self {
-            port: ALL_PORTS,
-            _name: None,
+            port,
+            name,
             addresses,
         }
+    }
+
+    /// Returns another descriptor of the name of the port; `None` if another endpoint holds it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn duplicate_name(&self) -> io::Result<Option<std::os::fd::OwnedFd>> {
+        let name = self.name.as_ref().map(Name::try_clone).transpose()?;
+        Ok(name.map(Into::into))
     }
 
     /// Returns further descriptors of the names of the addresses.
@@ -122,7 +133,7 @@ impl PortClaim {
     fn with_addresses(port: u16, name: Option<Name>, plain: &[IpAddr]) -> Result<Self, BindError> {
         let mut claim = Self {
             port,
-            _name: name,
+            name,
             addresses: Vec::with_capacity(plain.len()),
         };
         plain.iter().try_for_each(|address| claim.add(*address))?;

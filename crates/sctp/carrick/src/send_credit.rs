@@ -98,6 +98,26 @@ impl SendCredit {
         }
     }
 
+    /// Takes credit, less than this if not enough is free.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn take_free(self: &Arc<Self>, amount: u32) -> CreditPermit {
+        let mut amount = amount.min(self.capacity);
+        loop {
+            if let Ok(permit) = self.take_now(amount) {
+                return permit;
+            }
+            let free = self.state.load(Ordering::SeqCst) >> 1;
+            // Credit of no amount is always there, unless it is closed.
+            amount = u32::try_from(free).unwrap_or(u32::MAX).min(amount);
+            if amount == 0 {
+                return CreditPermit {
+                    credit: Arc::clone(self),
+                    amount,
+                };
+            }
+        }
+    }
+
     /// Refuses further credit, also to waiting senders.
     pub(crate) fn close(&self) {
         self.state.fetch_or(CLOSED, Ordering::SeqCst);

@@ -3,11 +3,15 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use carrick_proto::{CloseReason, Event, Extensions, Message, Payload, SourceKey};
 
+use crate::association::{Inbox, Notification, NotificationQueue};
 use crate::config::Transport;
+use crate::lazy::LazyReceiver;
 use crate::send_credit::SendCredit;
 use crate::unread_memory::{NotificationMemory, SourceMemory, UnreadMemory};
 
@@ -45,6 +49,10 @@ pub(crate) struct SharedState {
     #[cfg(feature = "dtls")]
     pub(crate) fingerprint: Option<carrick_dtls::Fingerprint>,
     pub(crate) receive_queue: ReceiveQueue,
+    pub(crate) inbox: Mutex<Inbox>,
+    pub(crate) notification_queue: Mutex<NotificationQueue>,
+    /// Data of the program.
+    user_data: Mutex<Bytes>,
     /// Memory of all associations of the endpoint.
     pub(crate) unread_memory: Arc<UnreadMemory>,
     pub(crate) notifications: NotificationMemory,
@@ -76,9 +84,54 @@ impl SharedState {
             #[cfg(feature = "dtls")]
             fingerprint: None,
             receive_queue,
+            inbox: Mutex::new(Inbox::new(LazyReceiver::Gone)),
+            notification_queue: Mutex::new(LazyReceiver::Gone),
+            user_data: Mutex::default(),
             unread_memory,
             notifications: NotificationMemory::default(),
         }
+    }
+
+    /// Returns the messages that the program has not received.
+    pub(crate) fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        lock(&self.inbox)
+    }
+
+    /// Returns the notifications that the program has not received.
+    pub(crate) fn notification_queue(&self) -> MutexGuard<'_, NotificationQueue> {
+        lock(&self.notification_queue)
+    }
+
+    /// Returns the next notification; `None` if no other one will be queued.
+    pub(crate) fn poll_notification(
+        &self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Box<Notification>>> {
+        let mut queue = self.notification_queue();
+        let Some(queue) = ready!(queue.poll_opened(cx)) else {
+            return Poll::Ready(None);
+        };
+        let notification = ready!(queue.poll_recv(cx));
+        if let Some(Notification::Event(event)) = notification.as_deref() {
+            self.remove_notification(event);
+        }
+        Poll::Ready(notification)
+    }
+
+    /// Takes the notifications that the program has not received. For the task.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn take_notifications(&self) -> Vec<Notification> {
+        let mut queue = self.notification_queue();
+        let mut taken = Vec::new();
+        if let Ok(Some(queue)) = queue.try_opened() {
+            taken.extend(std::iter::from_fn(|| queue.try_recv().ok()).map(|boxed| *boxed));
+        }
+        taken
+    }
+
+    /// Returns the data of the program.
+    pub(crate) fn user_data(&self) -> MutexGuard<'_, Bytes> {
+        lock(&self.user_data)
     }
 
     /// Returns the source of the peer: its first address is the one that returned the State Cookie, or
@@ -132,6 +185,11 @@ impl SharedState {
         self.outbound_streams.store(outbound, Ordering::Release);
         self.inbound_streams.store(inbound, Ordering::Release);
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code panics while it has the lock.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the cost of a message in the send queue.

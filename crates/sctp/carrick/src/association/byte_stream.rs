@@ -63,7 +63,7 @@ impl ByteStream {
     fn poll_unread(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.unread.has_remaining() {
             let received = self.messages.poll_recv(cx);
-            if self.messages.has_restarted {
+            if self.messages.has_restarted() {
                 return Poll::Ready(Err(io::Error::new(
                     io::ErrorKind::ConnectionReset,
                     "the peer has restarted",

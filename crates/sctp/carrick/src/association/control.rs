@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use carrick_proto::{
-    AssociationMut, AssociationStats, CloseReason, Extensions, ParameterChanges, PathId, PathStats,
-    PathThresholds, StreamId, StreamStats,
+    AssociationId, AssociationMut, AssociationStats, CloseReason, Extensions, ParameterChanges,
+    PathId, PathStats, PathThresholds, StreamId, StreamStats,
 };
 
 use super::EndpointLink;
@@ -21,6 +22,23 @@ pub struct AssociationControl {
 }
 
 impl AssociationControl {
+    /// Returns the identifier of the association in its endpoint, or in its shard
+    /// ([`Config::shards`](crate::Config::shards)). A handover keeps it.
+    pub fn id(&self) -> AssociationId {
+        self.link.id
+    }
+
+    /// Sets data of the program, which a handover passes on, so that the successor finds its own state of the
+    /// association. No part of it is sent.
+    pub fn set_user_data(&self, data: impl Into<Bytes>) {
+        *self.link.shared.user_data() = data.into();
+    }
+
+    /// Returns the data that [`Self::set_user_data`] set last, also before a handover; empty at first.
+    pub fn user_data(&self) -> Bytes {
+        self.link.shared.user_data().clone()
+    }
+
     /// Returns the peer's addresses at the set-up, one for each path.
     pub fn peer_addresses(&self) -> &[IpAddr] {
         &self.link.shared.peer_addresses

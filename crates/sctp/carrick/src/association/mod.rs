@@ -4,12 +4,14 @@
 //! - `control`: the handle for state and parameters
 //! - `keys`, `reconfiguration`, `streams`: operations of RFC 4895, RFC 6525 and RFC 8260
 //! - `recv`: receiving messages and notifications
+//! - `inbox`: messages and notifications that the program has not received
 //! - `adapters`: `Stream` and `Sink`
 //! - `byte_stream`: `AsyncRead` and `AsyncWrite`
 
 mod adapters;
 mod byte_stream;
 mod control;
+mod inbox;
 mod keys;
 mod reconfiguration;
 mod recv;
@@ -26,20 +28,20 @@ use carrick_proto::{
     Association as CoreAssociation, AssociationId, AssociationMut, CloseReason, Endpoint as Core,
     Event, Message, SendOptions, Time,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
-use crate::assembly::Assembly;
 use crate::command::{Command, Commands};
 use crate::error::{OperationError, RecvError, SendError, TryRecvError, TrySendError};
-use crate::lazy::LazyReceiver;
 use crate::shared::SharedState;
 pub use adapters::MessageSink;
 pub use byte_stream::ByteStream;
 pub use control::AssociationControl;
+pub(crate) use inbox::{Inbox, NotificationQueue};
 pub use recv::{Events, RecvHalf};
 pub use send::SendHalf;
 
 /// Item that the endpoint's task hands to [`RecvHalf`].
+#[derive(Debug)]
 pub(crate) enum RecvItem {
     /// Messages in the order of their delivery, at least one.
     Messages(Vec<Message>),
@@ -91,7 +93,7 @@ impl EndpointLink {
             // The caller may have dropped its future.
             let _ = answer.send(work(core, now, id));
         })));
-        answered.await.map_err(|_| OperationError::EndpointClosed)
+        answered.await.map_err(|_| self.unknown())
     }
 
     fn refusal(&self) -> SendError {
@@ -155,22 +157,10 @@ pub struct Association {
     recv: RecvHalf,
 }
 
-/// The ends of an association's channels that belong to the handles.
-pub(crate) struct HandleChannels {
-    pub(crate) deliveries: LazyReceiver<mpsc::UnboundedReceiver<RecvItem>>,
-    pub(crate) events: LazyReceiver<mpsc::Receiver<Box<Notification>>>,
-}
-
 impl Association {
-    pub(crate) fn new(
-        id: AssociationId,
-        commands: Commands,
-        shared: Arc<SharedState>,
-        channels: HandleChannels,
-    ) -> Self {
+    pub(crate) fn new(id: AssociationId, commands: Commands, shared: Arc<SharedState>) -> Self {
         let events = Events {
             shared: Arc::clone(&shared),
-            queue: channels.events,
             ended: false,
         };
         let link = Arc::new(EndpointLink {
@@ -186,13 +176,8 @@ impl Association {
             },
             recv: RecvHalf {
                 link,
-                deliveries: channels.deliveries,
-                ready: Vec::new().into_iter(),
-                assembly: Assembly::default(),
-                end: None,
                 events: Some(events),
                 streamed: false,
-                has_restarted: false,
             },
         }
     }
@@ -203,6 +188,11 @@ impl Association {
         if link.shared.receive_queue.accept() {
             link.command(Command::Resume(link.id));
         }
+    }
+
+    /// Returns whether the endpoint was handed over.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.recv.link.shared.inbox().is_handed_over()
     }
 
     /// Splits the association into its halves, for two tasks.

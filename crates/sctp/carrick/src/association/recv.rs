@@ -6,34 +6,24 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use carrick_proto::{CloseReason, Event, Message};
-use tokio::sync::mpsc;
 
-use super::{EndpointLink, Notification, RecvItem};
-use crate::assembly::Assembly;
+use super::{EndpointLink, Notification};
 use crate::command::Command;
 use crate::error::{RecvError, TryRecvError};
-use crate::lazy::{LazyReceiver, NeverOpened};
+use crate::lazy::LazyReceiver;
 use crate::shared::SharedState;
 
 /// Receives messages.
 pub struct RecvHalf {
     pub(super) link: Arc<EndpointLink>,
-    pub(super) deliveries: LazyReceiver<mpsc::UnboundedReceiver<RecvItem>>,
-    /// Messages of the last item, in their order.
-    pub(super) ready: std::vec::IntoIter<Message>,
-    pub(super) assembly: Assembly,
-    pub(super) end: Option<CloseReason>,
     pub(super) events: Option<Events>,
     /// The last item of the `Stream` was returned.
     pub(super) streamed: bool,
-    /// The peer has restarted.
-    pub(super) has_restarted: bool,
 }
 
 /// Receives notifications.
 pub struct Events {
     pub(super) shared: Arc<SharedState>,
-    pub(super) queue: LazyReceiver<mpsc::Receiver<Box<Notification>>>,
     pub(super) ended: bool,
 }
 
@@ -56,19 +46,12 @@ impl RecvHalf {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Message>, RecvError>> {
-        loop {
-            if let Some(message) = self.next_ready() {
-                return Poll::Ready(Ok(Some(message)));
-            }
-            if self.end.is_some() {
-                return Poll::Ready(self.at_end());
-            }
-            let delivery = match ready!(self.deliveries.poll_opened(cx)) {
-                Some(deliveries) => ready!(deliveries.poll_recv(cx)),
-                None => self.end_without_messages(),
-            };
-            self.take(delivery.ok_or(RecvError::EndpointClosed)?);
-        }
+        self.link.shared.inbox().poll_recv(cx, &self.link)
+    }
+
+    /// Returns whether the peer has restarted.
+    pub(super) fn has_restarted(&self) -> bool {
+        self.link.shared.inbox().has_restarted()
     }
 
     /// Waits for a message, then takes it and those that are queued behind it, at most `limit` together, and
@@ -106,66 +89,7 @@ impl RecvHalf {
     /// [`TryRecvError::Empty`] if no message is queued, [`TryRecvError::Finished`] after a graceful
     /// end, and the reason after another end.
     pub fn try_recv(&mut self) -> Result<Message, TryRecvError> {
-        loop {
-            if let Some(message) = self.next_ready() {
-                return Ok(message);
-            }
-            if self.end.is_some() {
-                return self.at_end()?.ok_or(TryRecvError::Finished);
-            }
-            let delivery = match self.deliveries.try_opened() {
-                Ok(None) => return Err(TryRecvError::Empty),
-                Ok(Some(deliveries)) => match deliveries.try_recv() {
-                    Ok(delivery) => Some(delivery),
-                    Err(mpsc::error::TryRecvError::Empty) => return Err(TryRecvError::Empty),
-                    Err(mpsc::error::TryRecvError::Disconnected) => None,
-                },
-                Err(NeverOpened) => self.end_without_messages(),
-            };
-            self.take(delivery.ok_or(RecvError::EndpointClosed)?);
-        }
-    }
-
-    /// Returns the end of an association whose channel was dropped before it was opened.
-    fn end_without_messages(&self) -> Option<RecvItem> {
-        self.link.shared.ended.get().cloned().map(RecvItem::End)
-    }
-
-    /// Takes an item when no message is ready.
-    fn take(&mut self, delivery: RecvItem) {
-        match delivery {
-            RecvItem::Messages(messages) => self.ready = messages.into_iter(),
-            RecvItem::Restarted => {
-                self.assembly.clear(&self.link.shared.unread());
-                self.has_restarted = true;
-            }
-            RecvItem::End(reason) => {
-                // The program gets it after the last message, or drops the handle.
-                let _ = self.link.shared.end();
-                self.end = Some(reason);
-            }
-        }
-    }
-
-    /// Returns the next message, whole or of a kind that is delivered in parts, of those that are ready.
-    fn next_ready(&mut self) -> Option<Message> {
-        for message in self.ready.by_ref() {
-            if self.link.shared.receive_queue.remove(&message) {
-                self.link.command(Command::Resume(self.link.id));
-            }
-            let whole = self.assembly.take(message, &self.link.shared.unread());
-            if whole.is_some() {
-                return whole;
-            }
-        }
-        None
-    }
-
-    fn at_end(&self) -> Result<Option<Message>, RecvError> {
-        match &self.end {
-            Some(CloseReason::Shutdown) | None => Ok(None),
-            Some(reason) => Err(RecvError::Ended(reason.clone())),
-        }
+        self.link.shared.inbox().try_recv(&self.link)
     }
 
     /// Waits until the association has ended, and returns the reason, as [`SendHalf::closed`](crate::SendHalf::closed) does.
@@ -195,8 +119,8 @@ impl RecvHalf {
 
 impl Drop for RecvHalf {
     fn drop(&mut self) {
-        self.assembly.clear(&self.link.shared.unread());
-        if self.end.is_none() {
+        let shared = &self.link.shared;
+        if shared.inbox().close(&shared.unread()) {
             self.link.command(Command::Discard(self.link.id));
         }
     }
@@ -211,12 +135,7 @@ impl Events {
     }
 
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Notification>> {
-        if let Some(queue) = ready!(self.queue.poll_opened(cx))
-            && let Some(notification) = ready!(queue.poll_recv(cx))
-        {
-            if let Notification::Event(event) = &*notification {
-                self.shared.remove_notification(event);
-            }
+        if let Some(notification) = ready!(self.shared.poll_notification(cx)) {
             return Poll::Ready(Some(*notification));
         }
         let lagged = self.shared.lagged.swap(0, Ordering::AcqRel);
@@ -236,7 +155,7 @@ impl Events {
 impl Drop for Events {
     fn drop(&mut self) {
         // Nothing is queued any more when the notifications are counted as discarded.
-        self.queue = LazyReceiver::Gone;
+        *self.shared.notification_queue() = LazyReceiver::Gone;
         self.shared.clear_notifications();
     }
 }

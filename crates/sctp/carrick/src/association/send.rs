@@ -129,7 +129,7 @@ impl SendHalf {
             let run = run.collect();
             let command = Command::SendMany(self.control.link.id, run);
             let queued = self.control.link.commands.send(command);
-            queued.map_err(|_| SendError::EndpointClosed)?;
+            queued.map_err(|_| self.control.link.refusal())?;
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ impl SendHalf {
             .link
             .commands
             .send(Command::Send(self.control.link.id, message))
-            .map_err(|_| SendError::EndpointClosed)
+            .map_err(|_| self.control.link.refusal())
     }
 
     /// Waits until the cumulative TSN acknowledges all messages that were sent before, also of other
@@ -187,7 +187,7 @@ impl SendHalf {
         self.control
             .link
             .command(Command::Flush(self.control.link.id, answer));
-        let flushed = answered.await.map_err(|_| OperationError::EndpointClosed)?;
+        let flushed = answered.await.map_err(|_| self.control.link.unknown())?;
         match flushed.map_err(|_| self.control.link.unknown()) {
             Err(OperationError::Ended(CloseReason::Shutdown)) => Ok(()),
             flushed => flushed,

@@ -37,6 +37,12 @@ impl LowerLayer {
         Ok(Self(None))
     }
 
+    /// Returns no layer.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
     /// Returns whether packets are protected.
     pub(crate) fn is_protected(&self) -> bool {
         self.0.is_some()

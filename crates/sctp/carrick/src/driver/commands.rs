@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use carrick_proto::{AssociationId, Time};
 
-use super::{Driver, ShardLink};
+#[cfg(target_os = "linux")]
+use super::handover::HandOver;
+use super::{Driver, Handles, ShardLink};
 use crate::command::{AssociationEnded, Command, ConnectRequest, OutgoingMessage};
 use crate::error::{BindError, ConnectError};
 
@@ -64,6 +66,8 @@ impl Driver {
                 self.core.local_address_added(socket.address());
                 self.network.push(*socket);
             }
+            #[cfg(target_os = "linux")]
+            Command::HandOver(answer) => self.hand_over = HandOver::Requested(answer),
             Command::StopAccepting => self.end(),
             Command::Close(limit) => self.close(limit, now),
         }
@@ -122,14 +126,17 @@ impl Driver {
 
     fn discard(&mut self, id: AssociationId) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.discard = true;
+            entry.discard();
             self.deliver(id);
         }
     }
 
     /// Shuts the association down after its last handle was dropped, with a time limit.
     fn release(&mut self, id: AssociationId, now: Time) {
-        self.discard(id);
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.handles = Handles::Dropped;
+            self.deliver(id);
+        }
         self.shut_down_within(Some(self.limits.linger), id, now);
     }
 
@@ -178,8 +185,10 @@ impl Driver {
         let ids: Vec<AssociationId> = self.core.associations().collect();
         for id in &ids {
             if let Some(entry) = self.entries.get_mut(id) {
-                // No program accepts it any more.
-                entry.discard |= !entry.shared.receive_queue.is_accepted();
+                if !entry.shared.receive_queue.is_accepted() {
+                    // No program accepts it any more.
+                    entry.discard();
+                }
                 self.deliver_messages(*id, true);
             }
         }

@@ -2,7 +2,7 @@
 
 use carrick_proto::AssociationId;
 
-use super::Driver;
+use super::{Driver, Phase};
 use crate::command::Command;
 
 /// Reason in the ABORTs to the peers.
@@ -15,8 +15,8 @@ impl Drop for Driver {
     fn drop(&mut self) {
         // From now on senders get an error.
         self.orders.close();
-        // The state of the protocol after a panic is unknown.
-        if !self.in_round {
+        // The state of the protocol after a panic is unknown, and a successor has it after a handover.
+        if self.phase == Phase::BetweenRounds {
             self.end_at_once();
         }
     }

@@ -1,8 +1,8 @@
 //! State of one association in the task, besides the protocol's.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use carrick_proto::{
     AssociationId, CloseReason, Endpoint as Core, Event, Message, SendError, SendFailure, Time,
@@ -11,7 +11,7 @@ use carrick_proto::{
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::association::{HandleChannels, Notification, RecvItem};
+use crate::association::{Inbox, Notification, RecvItem};
 use crate::close_report::AssociationEnd;
 use crate::command::{AssociationEnded, OutgoingMessage};
 use crate::lazy::{self, LazySender};
@@ -20,6 +20,17 @@ use crate::shared::SharedState;
 /// Maximum number of messages that are passed to a handle at once: larger blocks of memory would come from the system,
 /// and return to it, each time.
 const MESSAGES_AT_ONCE: usize = 64;
+
+/// Handles that a program has of an association.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Handles {
+    /// A program receives the messages, or will when it has accepted the association.
+    Receiving,
+    /// The receiver was dropped: received messages are discarded.
+    Sending,
+    /// All were dropped: the association shuts down.
+    Dropped,
+}
 
 pub(super) struct AssociationEntry {
     pub(super) shared: Arc<SharedState>,
@@ -37,8 +48,7 @@ pub(super) struct AssociationEntry {
     ends: Vec<oneshot::Sender<()>>,
     /// Callers of [`SendHalf::flushed`](crate::SendHalf::flushed).
     flushes: Vec<oneshot::Sender<Result<(), AssociationEnded>>>,
-    /// Received messages are discarded.
-    pub(super) discard: bool,
+    pub(super) handles: Handles,
     /// Time at which the association is aborted.
     pub(super) lingers_until: Option<Time>,
     pub(super) closed: bool,
@@ -47,10 +57,12 @@ pub(super) struct AssociationEntry {
 }
 
 impl AssociationEntry {
-    pub(super) fn new(shared: SharedState, notifications: usize) -> (Self, HandleChannels) {
-        let (deliveries, deliveries_out) = lazy::channel();
-        let (events, events_out) = lazy::channel();
-        let entry = Self {
+    pub(super) fn new(mut shared: SharedState, notifications: usize) -> Self {
+        let (deliveries, inbox) = lazy::channel();
+        let (events, notification_queue) = lazy::channel();
+        shared.inbox = Mutex::new(Inbox::new(inbox));
+        shared.notification_queue = Mutex::new(notification_queue);
+        Self {
             shared: Arc::new(shared),
             deliveries,
             events,
@@ -60,16 +72,11 @@ impl AssociationEntry {
             shutdown_wanted: false,
             ends: Vec::new(),
             flushes: Vec::new(),
-            discard: false,
+            handles: Handles::Receiving,
             lingers_until: None,
             closed: false,
             timed_out: false,
-        };
-        let channels = HandleChannels {
-            deliveries: deliveries_out,
-            events: events_out,
-        };
-        (entry, channels)
+        }
     }
 
     /// Passes messages to the protocol, after those that wait.
@@ -237,13 +244,13 @@ impl AssociationEntry {
     /// true if there are no more now.
     pub(super) fn deliver(&mut self, core: &mut Core, id: AssociationId, all: bool) -> bool {
         let mut messages = Vec::new();
-        while self.discard || all || self.shared.receive_queue.has_room() {
+        while self.discards() || all || self.shared.receive_queue.has_room() {
             let Some(message) = core.receive(id) else {
                 self.pass_to_handle(messages);
                 return true;
             };
             self.shared.receive_queue.add(&message);
-            if !self.discard {
+            if !self.discards() {
                 messages.push(message);
                 if messages.len() == MESSAGES_AT_ONCE {
                     self.pass_to_handle(std::mem::take(&mut messages));
@@ -252,7 +259,7 @@ impl AssociationEntry {
         }
         self.pass_to_handle(messages);
         // Without a reader all are discarded.
-        self.discard && self.deliver(core, id, all)
+        self.discards() && self.deliver(core, id, all)
     }
 
     /// Discards the messages if there is no handle that reads any.
@@ -261,7 +268,21 @@ impl AssociationEntry {
             return;
         }
         let deliveries = self.deliveries.open(mpsc::unbounded_channel);
-        self.discard = deliveries.is_none_or(|d| d.send(RecvItem::Messages(messages)).is_err());
+        if deliveries.is_none_or(|d| d.send(RecvItem::Messages(messages)).is_err()) {
+            self.discard();
+        }
+    }
+
+    /// Returns whether received messages are discarded.
+    pub(super) fn discards(&self) -> bool {
+        self.handles != Handles::Receiving
+    }
+
+    /// Discards received messages from now on.
+    pub(super) fn discard(&mut self) {
+        if self.handles == Handles::Receiving {
+            self.handles = Handles::Sending;
+        }
     }
 
     /// Discards partial messages after a restart of the peer.
@@ -297,7 +318,7 @@ impl AssociationEntry {
             reason,
             timed_out: self.timed_out,
             undelivered: self.shared.undelivered.load(Ordering::Acquire).into(),
-            unread: if self.discard {
+            unread: if self.discards() {
                 self.shared.receive_queue.unread()
             } else {
                 0
@@ -313,6 +334,112 @@ impl AssociationEntry {
             (self.deliveries.opened(), self.shared.ended.get())
         {
             let _ = deliveries.send(RecvItem::End(reason.clone()));
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod handover {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    use carrick_proto::{AssociationId, CloseReason, Time};
+    use tokio::sync::mpsc;
+
+    use super::AssociationEntry;
+    use crate::association::{Notification, RecvItem};
+    use crate::command::OutgoingMessage;
+    use crate::handover::{AssociationState, WaitingMessage};
+    use crate::shared::cost;
+
+    impl AssociationEntry {
+        /// Lets senders and operations of the handles fail because the endpoint is handed over.
+        pub(in crate::driver) fn stop_handles(&self) {
+            // An association that has ended keeps its reason.
+            let _ = self.shared.ended.set(CloseReason::HandedOver);
+            self.shared.send_credit.close();
+        }
+
+        /// Returns the state for a successor, with all that the handles have not received. They get the reason.
+        ///
+        /// A message whose sender waits for the answer of the protocol was not accepted: it is not in the state.
+        pub(in crate::driver) fn hand_over(self, id: AssociationId, now: Time) -> AssociationState {
+            let shared = Arc::clone(&self.shared);
+            let waiting = self.waiting.into_iter().filter(|out| out.answer.is_none());
+            let waiting = waiting.map(|out| WaitingMessage {
+                options: out.options,
+                data: out.data,
+            });
+            let ended = self.closed.then(|| shared.ended.get().cloned()).flatten();
+            // With the senders dropped below, waiting receivers get the end.
+            AssociationState {
+                id,
+                handles: self.handles,
+                is_accepted: shared.receive_queue.is_accepted(),
+                peer_addresses: shared.peer_addresses.to_vec(),
+                peer_port: shared.peer_port,
+                user_data: shared.user_data().clone(),
+                unread: shared.inbox().hand_over(&shared.unread()),
+                notifications: shared.take_notifications(),
+                lagged: self.lagged,
+                waiting: waiting.collect(),
+                refuses_messages: shared.shutting_down.load(Ordering::Acquire),
+                shutdown_wanted: self.shutdown_wanted,
+                lingers_for: self.lingers_until.map(|at| at.since(now)),
+                ended,
+                timed_out: self.timed_out,
+                undelivered: shared.undelivered.load(Ordering::Acquire),
+            }
+        }
+
+        /// Continues with the state of a predecessor.
+        pub(in crate::driver) fn resume(&mut self, state: AssociationState, now: Time) {
+            self.handles = state.handles;
+            *self.shared.user_data() = state.user_data;
+            if state.is_accepted {
+                // Messages are delivered when the state is complete.
+                self.shared.receive_queue.accept();
+            }
+            for item in state.unread {
+                if let RecvItem::Messages(messages) = &item {
+                    for message in messages {
+                        self.shared.receive_queue.add(message);
+                    }
+                }
+                if let Some(deliveries) = self.deliveries.open(mpsc::unbounded_channel) {
+                    // The handle exists.
+                    let _ = deliveries.send(item);
+                }
+            }
+            for notification in state.notifications {
+                match notification {
+                    Notification::Event(event) => self.notify(event),
+                    Notification::Lagged(count) => self.lagged += count,
+                }
+            }
+            self.lagged += state.lagged;
+            for WaitingMessage { options, data } in state.waiting {
+                let permit = self.shared.send_credit.take_free(cost(data.len()));
+                self.waiting.push_back(OutgoingMessage {
+                    data,
+                    options,
+                    permit,
+                    answer: None,
+                });
+            }
+            if state.refuses_messages {
+                self.shared.refuse_messages();
+            }
+            self.shutdown_wanted = state.shutdown_wanted;
+            self.lingers_until = state.lingers_for.map(|time| now + time);
+            self.timed_out = state.timed_out;
+            if let Some(reason) = state.ended {
+                self.close(&reason);
+            }
+            // Notifications of messages that were not delivered are among the above.
+            self.shared
+                .undelivered
+                .store(state.undelivered, Ordering::Release);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use carrick_proto::{AssociationId, CloseReason, Event, PathStats, Time};
+use carrick_proto::{AssociationId, CloseReason, Event, PathStats, SourceKey, Time};
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{AssociationEntry, Driver};
@@ -95,8 +95,30 @@ impl Driver {
             return self.refuse(id, b"the endpoint is closing", now);
         };
         let peers = self.below.peer_addresses(peers);
+        let port = self.core.association(id).map_or(0, |a| a.peer_port());
+        let entry = self.new_entry(id, peers, port);
+        entry.shared.set_streams(outbound, inbound);
+        let association = Association::new(id, commands, Arc::clone(&entry.shared));
+        let source = entry.shared.source();
+        self.entries.insert(id, entry);
+        if let Some(answer) = self.connecting.remove(&id) {
+            association.accept();
+            // If the future was dropped, so is the handle, which requests a
+            // shutdown.
+            drop(answer.send(Ok(association)));
+            return;
+        }
+        self.queue_to_accept(id, association, source, now);
+    }
+
+    /// Returns the entry of an association with these addresses and this port of the peer at the set-up.
+    pub(super) fn new_entry(
+        &self,
+        id: AssociationId,
+        peers: Vec<IpAddr>,
+        port: u16,
+    ) -> AssociationEntry {
         let association = self.core.association(id);
-        let port = association.map_or(0, |a| a.peer_port());
         let fragments = association.is_none_or(|a| a.config().mtu.fragment);
         let extensions = association
             .map(|a| a.stats().extensions)
@@ -107,28 +129,24 @@ impl Driver {
         let transport = bare.then(|| self.network.transport());
         let peer = (peers, port);
         let unread = Arc::clone(&self.unread);
-        let shared = SharedState::new(limits.send_queue, queue, unread, peer, fragments, transport);
-        let shared = SharedState {
-            extensions,
-            ..shared
-        };
+        let mut shared =
+            SharedState::new(limits.send_queue, queue, unread, peer, fragments, transport);
+        shared.extensions = extensions;
         #[cfg(feature = "dtls")]
-        let shared = SharedState {
-            fingerprint: self.below.fingerprint(id),
-            ..shared
-        };
-        shared.set_streams(outbound, inbound);
-        let (entry, channels) = AssociationEntry::new(shared, limits.notifications);
-        let association = Association::new(id, commands, Arc::clone(&entry.shared), channels);
-        let source = entry.shared.source();
-        self.entries.insert(id, entry);
-        if let Some(answer) = self.connecting.remove(&id) {
-            association.accept();
-            // If the future was dropped, so is the handle, which requests a
-            // shutdown.
-            drop(answer.send(Ok(association)));
-            return;
+        {
+            shared.fingerprint = self.below.fingerprint(id);
         }
+        AssociationEntry::new(shared, limits.notifications)
+    }
+
+    /// Queues an association for the program to accept, or refuses it.
+    pub(super) fn queue_to_accept(
+        &mut self,
+        id: AssociationId,
+        association: Association,
+        source: SourceKey,
+        now: Time,
+    ) {
         let Some(accepted) = &self.accepted else {
             return self.refuse(id, b"the endpoint is closing", now);
         };

@@ -8,6 +8,7 @@
 //! - `commands`: commands of the handles
 //! - `entry`: state of an association besides the protocol's
 //! - `events`: events from the protocol to the handles
+//! - `handover`: the end of the task without an end of the associations, and their continuation by another task
 //! - `shards`: the other tasks of an endpoint that has several
 //! - `end`: the last packets when the runtime ends before the endpoint is closed
 
@@ -17,6 +18,8 @@ mod commands;
 mod end;
 mod entry;
 mod events;
+#[cfg(target_os = "linux")]
+mod handover;
 mod shards;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +46,7 @@ use crate::unread_memory::UnreadMemory;
 pub(crate) use backlog::{Backlog, WaitingAssociation, backlog};
 pub(crate) use below::LowerLayer;
 use entry::AssociationEntry;
+pub(crate) use entry::Handles;
 pub(crate) use shards::ShardLink;
 
 /// Maximum number of rounds before other tasks run.
@@ -75,6 +79,17 @@ impl Limits {
 
 type ConnectAnswer = oneshot::Sender<Result<Association, ConnectError>>;
 
+/// State of the task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    BetweenRounds,
+    /// A round runs, or has panicked.
+    InRound,
+    /// Another task has the associations.
+    #[cfg(target_os = "linux")]
+    HandedOver,
+}
+
 /// Task of an endpoint: owns the protocol and its sockets.
 pub(crate) struct Driver {
     core: Core,
@@ -105,8 +120,9 @@ pub(crate) struct Driver {
     /// No handle is left, or the endpoint was closed: the task ends with the last association.
     ending: bool,
     orphaned: bool,
-    /// A round runs; true afterwards if it panicked.
-    in_round: bool,
+    #[cfg(target_os = "linux")]
+    hand_over: handover::HandOver,
+    phase: Phase,
     /// Ends for the report of [`Endpoint::close`](crate::Endpoint::close); dropped after the sockets.
     ends: ReportedEnds,
 }
@@ -142,7 +158,9 @@ impl Driver {
             armed: None,
             ending: false,
             orphaned: false,
-            in_round: false,
+            #[cfg(target_os = "linux")]
+            hand_over: handover::HandOver::default(),
+            phase: Phase::BetweenRounds,
             ends,
         }
     }
@@ -154,7 +172,7 @@ impl Driver {
 
     /// Processes commands of the handles. Returns true if more may wait.
     fn take_commands(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
-        if self.orphaned {
+        if self.orphaned || self.is_handing_over() {
             return false;
         }
         let mut taken = 0;
@@ -239,6 +257,10 @@ impl Driver {
 
     /// Follows changes of the host's addresses and routes. Returns true if it checked a table.
     fn follow_host(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
+        if self.is_handing_over() {
+            // The successor has the sockets of this moment.
+            return false;
+        }
         let changes = self.network.poll_host(cx, self.core.local_addresses());
         if changes.routes {
             self.core.local_routes_changed();
@@ -330,8 +352,16 @@ impl Driver {
         fired
     }
 
+    #[cfg(not(target_os = "linux"))]
+    fn is_handing_over(&self) -> bool {
+        false
+    }
+
     fn is_done(&self) -> bool {
-        self.ending && self.connecting.is_empty() && self.core.associations().next().is_none()
+        self.ending
+            && !self.is_handing_over()
+            && self.connecting.is_empty()
+            && self.core.associations().next().is_none()
     }
 }
 
@@ -340,9 +370,11 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        this.in_round = true;
+        this.phase = Phase::InRound;
         let polled = this.run(cx);
-        this.in_round = false;
+        if this.phase == Phase::InRound {
+            this.phase = Phase::BetweenRounds;
+        }
         polled
     }
 }
@@ -361,6 +393,10 @@ impl Driver {
             this.dispatch_events(now);
             this.transmit(cx, now);
             more |= this.dispatch_events(now);
+            #[cfg(target_os = "linux")]
+            if this.poll_hand_over(cx, now).is_ready() {
+                return Poll::Ready(());
+            }
             if this.is_done() && this.all_shards_are_done(cx) {
                 this.below.close(now, &mut this.core);
                 this.transmit(cx, now);

@@ -43,6 +43,8 @@ use carrick_proto::{IcmpInput, Route, Transmit};
 
 use crate::config::Transport;
 use crate::error::BindError;
+#[cfg(target_os = "linux")]
+use crate::port::ALL_PORTS;
 use crate::port::PortClaim;
 use crate::socket::{ReceiveBuffers, Socket, SocketSet, addresses};
 use loopback::LoopbackAddresses;
@@ -189,7 +191,12 @@ impl Network {
         inherited: Vec<InheritedSocket>,
     ) -> Result<Self, BindError> {
         crate::endpoint::current_runtime()?;
-        let sockets = SocketSet::adopt(config.transport, config.socket_buffer, inherited)?;
+        let sockets = SocketSet::adopt(
+            config.transport,
+            config.socket_buffer,
+            inherited,
+            (ALL_PORTS, None),
+        )?;
         let loopback = LoopbackAddresses::new(&config.addresses);
         let mut watch = None;
         if config.follow_host {
@@ -211,6 +218,41 @@ impl Network {
     #[cfg(target_os = "linux")]
     pub fn duplicate(&self) -> std::io::Result<Vec<InheritedSocket>> {
         self.sockets.duplicate()
+    }
+
+    /// Continues the sockets of an endpoint in another process, with the claim of its SCTP port. `follow` are the addresses
+    /// in its configuration if it follows those of the host.
+    ///
+    /// # Errors
+    /// As [`Self::adopt`].
+    #[cfg(target_os = "linux")]
+    pub(crate) fn resume(
+        transport: Transport,
+        socket_buffer: usize,
+        inherited: Vec<InheritedSocket>,
+        claim: (u16, Option<std::os::fd::OwnedFd>),
+        follow: Option<Vec<IpAddr>>,
+    ) -> Result<Self, BindError> {
+        let sockets = SocketSet::adopt(transport, socket_buffer, inherited, claim)?;
+        let mut watch = None;
+        if let Some(addresses) = follow {
+            let mut new = NetworkWatch::new(addresses).map_err(BindError::WatchAddresses)?;
+            new.check_routes();
+            watch = Some(new);
+        }
+        Ok(Self::new(sockets, watch))
+    }
+
+    /// Returns another descriptor of the name of the claimed SCTP port; `None` if it is not held.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn duplicate_port_name(&self) -> std::io::Result<Option<std::os::fd::OwnedFd>> {
+        self.sockets.duplicate_port_name()
+    }
+
+    /// Returns whether a daemon carries the packets.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_leased(&self) -> bool {
+        self.lease.is_some()
     }
 
     pub(crate) fn new(sockets: SocketSet, watch: Option<NetworkWatch>) -> Self {

@@ -124,12 +124,13 @@ impl SocketSet {
         Ok(())
     }
 
-    /// Continues with sockets that another process has opened, and its claim of the ports.
+    /// Continues with sockets that another process has opened, and its claim of this port, whose name may be held.
     #[cfg(target_os = "linux")]
     pub(crate) fn adopt(
         transport: Transport,
         buffer: usize,
         inherited: Vec<InheritedSocket>,
+        (port, name): (u16, Option<std::os::fd::OwnedFd>),
     ) -> Result<Self, BindError> {
         let mut set = Self {
             sockets: Vec::with_capacity(inherited.len()),
@@ -153,17 +154,22 @@ impl SocketSet {
                 }
             };
             let adopted = Socket::adopt(address, carrier, buffer, descriptor);
-            let (socket, port) = adopted.map_err(|error| BindError::Socket { address, error })?;
-            if kind == InheritedKind::Udp && Some(port) != transport.encapsulation_port() {
+            let (socket, udp) = adopted.map_err(|error| BindError::Socket { address, error })?;
+            if kind == InheritedKind::Udp && Some(udp) != transport.encapsulation_port() {
                 let error = std::io::Error::other("it has another UDP port");
                 return Err(BindError::Socket { address, error });
             }
             set.sockets.push(socket);
         }
-        if transport.has_plain_ip() {
-            set.claim = Some(PortClaim::adopt(claims));
-        }
+        set.claim = Some(PortClaim::adopt(port, name.map(Into::into), claims));
         Ok(set)
+    }
+
+    /// Returns another descriptor of the name of the claimed port; `None` if it is not held.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn duplicate_port_name(&self) -> std::io::Result<Option<std::os::fd::OwnedFd>> {
+        let claim = self.claim.as_ref();
+        claim.map_or(Ok(None), PortClaim::duplicate_name)
     }
 
     /// Returns further descriptors of all sockets, those of the claim of ports included.

@@ -10,6 +10,8 @@ mod ecn;
 mod ending;
 mod flood;
 mod flush;
+#[cfg(target_os = "linux")]
+mod handover;
 mod interface;
 mod keys;
 mod many;

@@ -1,0 +1,225 @@
+//! Handover to another task, usually of another process: this one stops without an end of the associations, and the other
+//! one continues them.
+//!
+//! 1. Refuse what cannot be handed over; the task continues. Later steps do not fail for a reason that these checks find.
+//! 2. Abort set-ups, whose futures get the reason. Pass on the last messages of associations that have ended.
+//! 3. Let senders and operations fail with [`CloseReason::HandedOver`], and take the commands that were given before: a thread
+//!    may be about to give one, which ends in the queue.
+//! 4. Send the packets of this moment, and export the protocol.
+//! 5. Take back what the handles have not received.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use carrick_proto::{AssociationId, CloseReason, Time};
+
+use super::{Driver, Handles, Phase};
+use crate::association::Association;
+use crate::command::{Command, Commands, HandOverAnswer};
+use crate::error::ConnectError;
+use crate::handover::{
+    AssociationState, EndpointState, HandOverError, Handover, SocketEntry, clock,
+};
+use crate::network::InheritedSocket;
+
+/// Reason in the ABORTs of set-ups.
+const REASON: &[u8] = b"the endpoint is handed over";
+
+/// Progress of a handover.
+#[derive(Default)]
+pub(super) enum HandOver {
+    /// None was requested.
+    #[default]
+    Idle,
+    Requested(HandOverAnswer),
+    /// Step 3.
+    TakingCommands(HandOverAnswer, Inherited),
+}
+
+/// Sockets for the successor, and the claim of the port.
+pub(super) struct Inherited {
+    sockets: Vec<InheritedSocket>,
+    claim: Option<OwnedFd>,
+}
+
+impl Driver {
+    /// Hands the associations over if a handle has requested it. Ready if the task has to end.
+    pub(super) fn poll_hand_over(&mut self, cx: &mut Context<'_>, now: Time) -> Poll<()> {
+        let (answer, inherited) = match std::mem::take(&mut self.hand_over) {
+            HandOver::Idle => return Poll::Pending,
+            HandOver::Requested(answer) if answer.is_closed() => return Poll::Pending,
+            HandOver::Requested(answer) => match self.prepare(now) {
+                Ok(inherited) => {
+                    self.stop(now);
+                    (answer, inherited)
+                }
+                Err(error) => {
+                    // The caller may have dropped its future.
+                    let _ = answer.send(Err(error));
+                    return Poll::Pending;
+                }
+            },
+            HandOver::TakingCommands(answer, inherited) => (answer, inherited),
+        };
+        if self.take_last_commands(cx, now).is_pending() {
+            self.hand_over = HandOver::TakingCommands(answer, inherited);
+            return Poll::Pending;
+        }
+        self.dispatch_events(now);
+        self.transmit(cx, now);
+        self.dispatch_events(now);
+        let handover = self.export(now, inherited);
+        let is_exported = handover.is_ok();
+        // Without a successor, the end of the task aborts the associations.
+        if answer.send(handover).is_ok() && is_exported {
+            self.phase = Phase::HandedOver;
+        }
+        Poll::Ready(())
+    }
+
+    /// Returns whether the last commands are taken: the task continues until then.
+    pub(super) fn is_handing_over(&self) -> bool {
+        matches!(self.hand_over, HandOver::TakingCommands(..))
+    }
+
+    /// Checks that the endpoint can be handed over. Returns the sockets for the successor.
+    fn prepare(&self, now: Time) -> Result<Inherited, HandOverError> {
+        if self.ending {
+            return Err(HandOverError::EndpointClosed);
+        }
+        if self.below.is_protected() {
+            return Err(HandOverError::Dtls);
+        }
+        if self.network.is_leased() {
+            return Err(HandOverError::Daemon);
+        }
+        let duplicates = || {
+            Ok(Inherited {
+                sockets: self.network.duplicate()?,
+                claim: self.network.duplicate_port_name()?,
+            })
+        };
+        let inherited = duplicates().map_err(HandOverError::Descriptors)?;
+        self.core.export(now).map_err(HandOverError::Export)?;
+        Ok(inherited)
+    }
+
+    /// Step 2, and the end of the handles.
+    fn stop(&mut self, now: Time) {
+        self.ending = true;
+        self.accepted = None;
+        for (id, answer) in std::mem::take(&mut self.connecting) {
+            // The association exists, or has just failed.
+            let _ = self.core.abort(now, id, REASON);
+            // The future of a cancelled connect() was dropped.
+            let _ = answer.send(Err(ConnectError::Failed(CloseReason::HandedOver)));
+        }
+        let ids: Vec<AssociationId> = self.entries.keys().copied().collect();
+        for id in ids {
+            let entry = self.entries.get(&id);
+            // Unread messages of an association that no program has accepted remain in the protocol.
+            if entry.is_some_and(|e| e.closed && e.shared.receive_queue.is_accepted()) {
+                self.deliver_messages(id, true);
+            }
+        }
+        for entry in self.entries.values() {
+            entry.stop_handles();
+        }
+        self.orders.close();
+    }
+
+    /// Takes the commands that were given before the end of the handles. Ready after the last one.
+    fn take_last_commands(&mut self, cx: &mut Context<'_>, now: Time) -> Poll<()> {
+        while let Some(command) = ready!(self.orders.poll_recv(cx)) {
+            // Messages were accepted, and changes may have been. The other commands are answered with the reason; handles
+            // that were dropped because of it end nothing.
+            if let Command::Send(..) | Command::SendMany(..) | Command::Work(..) = command {
+                self.execute(command, now);
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Exports the protocol, and takes back what the handles have not received.
+    fn export(&mut self, now: Time, inherited: Inherited) -> Result<Handover, HandOverError> {
+        let core = self.core.export(now).map_err(HandOverError::Export)?;
+        let mut associations = Vec::with_capacity(self.entries.len());
+        for (id, entry) in std::mem::take(&mut self.entries) {
+            associations.push(entry.hand_over(id, now));
+        }
+        let mut descriptors = Vec::with_capacity(inherited.sockets.len() + 1);
+        let mut sockets = Vec::with_capacity(inherited.sockets.len());
+        for InheritedSocket {
+            kind,
+            address,
+            descriptor,
+        } in inherited.sockets
+        {
+            sockets.push(SocketEntry { kind, address });
+            descriptors.push(descriptor);
+        }
+        // Read at once, so that both are those of one moment.
+        let (clock, since) = (clock(), self.now().since(now));
+        let state = EndpointState {
+            clock: clock.saturating_sub(since.as_nanos() as u64),
+            now: now.as_nanos(),
+            transport: self.network.transport(),
+            sockets,
+            has_claim: inherited.claim.is_some(),
+            core: core.into_bytes().into(),
+            associations,
+        };
+        descriptors.extend(inherited.claim);
+        let state = state.encode().map_err(HandOverError::Export)?;
+        Ok(Handover::from_parts(state, descriptors))
+    }
+
+    /// Continues the associations of another task, whose clock began at `epoch`. Returns handles of those that a program had
+    /// accepted; the others wait to be accepted again.
+    pub(crate) fn resume(
+        &mut self,
+        epoch: Instant,
+        associations: Vec<AssociationState>,
+        commands: &Commands,
+    ) -> Vec<Association> {
+        self.epoch = epoch;
+        let now = self.now();
+        let mut accepted = Vec::new();
+        let mut ids = Vec::with_capacity(associations.len());
+        for mut state in associations {
+            let id = state.id;
+            ids.push(id);
+            let peers = std::mem::take(&mut state.peer_addresses);
+            let mut entry = self.new_entry(id, peers, state.peer_port);
+            if let Some(stats) = self.core.association(id).map(|a| a.stats()) {
+                let streams = (stats.outbound_streams, stats.inbound_streams);
+                entry.shared.set_streams(streams.0, streams.1);
+            }
+            let (handles, is_accepted) = (state.handles, state.is_accepted);
+            entry.resume(state, now);
+            if let Some(at) = entry.lingers_until {
+                self.lingering.insert((at, id));
+            }
+            let association = Association::new(id, commands.clone(), Arc::clone(&entry.shared));
+            let source = entry.shared.source();
+            self.entries.insert(id, entry);
+            match (handles, is_accepted) {
+                // The task gets the command of the last handle again.
+                (Handles::Dropped, _) => drop(association),
+                (_, true) => accepted.push(association),
+                (_, false) => self.queue_to_accept(id, association, source, now),
+            }
+        }
+        for id in ids {
+            if let Some(entry) = self.entries.get_mut(&id)
+                && !entry.closed
+            {
+                entry.send_waiting(&mut self.core, now, id);
+            }
+            self.deliver(id);
+        }
+        accepted
+    }
+}
