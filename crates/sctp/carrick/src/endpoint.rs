@@ -71,7 +71,7 @@ struct Inner {
     reports: Vec<PublishedReport>,
 }
 
-/// What the handles of an endpoint have in common.
+/// Parts of the handle of an endpoint.
 pub(crate) struct EndpointParts {
     pub(crate) shards: Vec<Commands>,
     pub(crate) accepted: mpsc::Receiver<WaitingAssociation>,

@@ -71,6 +71,19 @@ fn events() {
     assert!(printed.contains("Closed(Shutdown)"), "{printed}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn restart() {
+    let printed = output("restart", &[]);
+    assert_eq!(printed.matches(", restarting").count(), 4, "{printed}");
+    let all = "5000 messages, sum 12497500\n";
+    assert!(
+        printed.contains(&format!("client: sent {all}")),
+        "{printed}"
+    );
+    assert!(printed.ends_with(&format!("received {all}")), "{printed}");
+}
+
 #[cfg(feature = "dtls")]
 #[test]
 fn dtls() {

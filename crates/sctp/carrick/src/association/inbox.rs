@@ -139,6 +139,11 @@ impl Inbox {
         self.end == Some(CloseReason::HandedOver)
     }
 
+    /// Returns whether the program has got the end, after the last message.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
     /// Takes the messages back, for a successor that passes them on in this order. Messages of which a part has arrived
     /// are first, as their first parts. The program gets [`CloseReason::HandedOver`] from now on. For the task.
     pub(crate) fn hand_over(&mut self, memory: &SourceMemory<'_>) -> Vec<RecvItem> {
@@ -152,7 +157,9 @@ impl Inbox {
             items.push(RecvItem::Messages(messages));
         }
         if let Ok(Some(deliveries)) = self.deliveries.try_opened() {
-            items.extend(std::iter::from_fn(|| deliveries.try_recv().ok()));
+            let queued = std::iter::from_fn(|| deliveries.try_recv().ok());
+            // The successor adds the end.
+            items.extend(queued.filter(|item| !matches!(item, RecvItem::End(_))));
         }
         self.end = Some(CloseReason::HandedOver);
         items

@@ -125,6 +125,8 @@ impl Driver {
     }
 
     fn discard(&mut self, id: AssociationId) {
+        #[cfg(target_os = "linux")]
+        self.ended.remove(&id);
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.discard();
             self.deliver(id);
@@ -133,9 +135,9 @@ impl Driver {
 
     /// Shuts the association down after its last handle was dropped, with a time limit.
     fn release(&mut self, id: AssociationId, now: Time) {
+        self.discard(id);
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.handles = Handles::Dropped;
-            self.deliver(id);
         }
         self.shut_down_within(Some(self.limits.linger), id, now);
     }

@@ -339,6 +339,9 @@ impl AssociationEntry {
 }
 
 #[cfg(target_os = "linux")]
+pub(super) use handover::ended_state;
+
+#[cfg(target_os = "linux")]
 mod handover {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
@@ -346,11 +349,42 @@ mod handover {
     use carrick_proto::{AssociationId, CloseReason, Time};
     use tokio::sync::mpsc;
 
-    use super::AssociationEntry;
+    use super::{AssociationEntry, Handles};
     use crate::association::{Notification, RecvItem};
     use crate::command::OutgoingMessage;
     use crate::handover::{AssociationState, WaitingMessage};
-    use crate::shared::cost;
+    use crate::shared::{SharedState, cost};
+
+    /// Returns the state of an association that has ended, for a successor; `None` if the program has got the end.
+    pub(in crate::driver) fn ended_state(
+        id: AssociationId,
+        shared: &SharedState,
+    ) -> Option<AssociationState> {
+        let is_ended = shared.inbox().is_ended();
+        (!is_ended).then(|| state_of(id, shared))
+    }
+
+    /// Returns what the handles have not received, in the state of an association that is otherwise idle.
+    fn state_of(id: AssociationId, shared: &SharedState) -> AssociationState {
+        AssociationState {
+            id,
+            handles: Handles::Receiving,
+            is_accepted: shared.receive_queue.is_accepted(),
+            peer_addresses: shared.peer_addresses.to_vec(),
+            peer_port: shared.peer_port,
+            user_data: shared.user_data().clone(),
+            unread: shared.inbox().hand_over(&shared.unread()),
+            notifications: shared.take_notifications(),
+            lagged: shared.lagged.swap(0, Ordering::AcqRel),
+            waiting: Vec::new(),
+            refuses_messages: shared.shutting_down.load(Ordering::Acquire),
+            shutdown_wanted: false,
+            lingers_for: None,
+            ended: shared.ended.get().cloned(),
+            timed_out: false,
+            undelivered: shared.undelivered.load(Ordering::Acquire),
+        }
+    }
 
     impl AssociationEntry {
         /// Lets senders and operations of the handles fail because the endpoint is handed over.
@@ -370,25 +404,16 @@ mod handover {
                 options: out.options,
                 data: out.data,
             });
-            let ended = self.closed.then(|| shared.ended.get().cloned()).flatten();
-            // With the senders dropped below, waiting receivers get the end.
+            // With the senders dropped at the end, waiting receivers get the reason.
             AssociationState {
-                id,
                 handles: self.handles,
-                is_accepted: shared.receive_queue.is_accepted(),
-                peer_addresses: shared.peer_addresses.to_vec(),
-                peer_port: shared.peer_port,
-                user_data: shared.user_data().clone(),
-                unread: shared.inbox().hand_over(&shared.unread()),
-                notifications: shared.take_notifications(),
                 lagged: self.lagged,
                 waiting: waiting.collect(),
-                refuses_messages: shared.shutting_down.load(Ordering::Acquire),
                 shutdown_wanted: self.shutdown_wanted,
                 lingers_for: self.lingers_until.map(|at| at.since(now)),
-                ended,
+                ended: shared.ended.get().filter(|_| self.closed).cloned(),
                 timed_out: self.timed_out,
-                undelivered: shared.undelivered.load(Ordering::Acquire),
+                ..state_of(id, &shared)
             }
         }
 

@@ -207,6 +207,10 @@ impl Driver {
             if let Some(at) = entry.lingers_until {
                 self.lingering.remove(&(at, id));
             }
+            #[cfg(target_os = "linux")]
+            if !entry.discards() {
+                self.ended.insert(id, Arc::clone(&entry.shared));
+            }
             entry.end();
         }
     }

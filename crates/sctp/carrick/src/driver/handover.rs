@@ -2,7 +2,7 @@
 //! one continues them.
 //!
 //! 1. Refuse what cannot be handed over; the task continues. Later steps do not fail for a reason that these checks find.
-//! 2. Abort set-ups, whose futures get the reason. Pass on the last messages of associations that have ended.
+//! 2. Abort set-ups, whose futures get the reason.
 //! 3. Let senders and operations fail with [`CloseReason::HandedOver`], and take the commands that were given before: a thread
 //!    may be about to give one, which ends in the queue.
 //! 4. Send the packets of this moment, and export the protocol.
@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use carrick_proto::{AssociationId, CloseReason, Time};
+use carrick_proto::{CloseReason, Time};
 
+use super::entry::ended_state;
 use super::{Driver, Handles, Phase};
 use crate::association::Association;
 use crate::command::{Command, Commands, HandOverAnswer};
@@ -116,14 +117,6 @@ impl Driver {
             // The future of a cancelled connect() was dropped.
             let _ = answer.send(Err(ConnectError::Failed(CloseReason::HandedOver)));
         }
-        let ids: Vec<AssociationId> = self.entries.keys().copied().collect();
-        for id in ids {
-            let entry = self.entries.get(&id);
-            // Unread messages of an association that no program has accepted remain in the protocol.
-            if entry.is_some_and(|e| e.closed && e.shared.receive_queue.is_accepted()) {
-                self.deliver_messages(id, true);
-            }
-        }
         for entry in self.entries.values() {
             entry.stop_handles();
         }
@@ -145,7 +138,11 @@ impl Driver {
     /// Exports the protocol, and takes back what the handles have not received.
     fn export(&mut self, now: Time, inherited: Inherited) -> Result<Handover, HandOverError> {
         let core = self.core.export(now).map_err(HandOverError::Export)?;
-        let mut associations = Vec::with_capacity(self.entries.len());
+        let ended = std::mem::take(&mut self.ended);
+        let ended = ended
+            .iter()
+            .filter_map(|(id, shared)| ended_state(*id, shared));
+        let mut associations: Vec<AssociationState> = ended.collect();
         for (id, entry) in std::mem::take(&mut self.entries) {
             associations.push(entry.hand_over(id, now));
         }
@@ -177,7 +174,7 @@ impl Driver {
     }
 
     /// Continues the associations of another task, whose clock began at `epoch`. Returns handles of those that a program had
-    /// accepted; the others wait to be accepted again.
+    /// accepted; other ones wait to be accepted again.
     pub(crate) fn resume(
         &mut self,
         epoch: Instant,

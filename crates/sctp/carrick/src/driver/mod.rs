@@ -41,6 +41,8 @@ use crate::config::Config;
 use crate::error::ConnectError;
 use crate::network::{Network, NetworkInput, TransmitOutcome, route_mtu};
 use crate::packets::PacketTap;
+#[cfg(target_os = "linux")]
+use crate::shared::SharedState;
 use crate::strays::StrayPackets;
 use crate::unread_memory::UnreadMemory;
 pub(crate) use backlog::{Backlog, WaitingAssociation, backlog};
@@ -110,6 +112,9 @@ pub(crate) struct Driver {
     /// `None` when no peer is accepted any more.
     accepted: Option<Backlog>,
     entries: BTreeMap<AssociationId, AssociationEntry>,
+    /// Associations that have ended while a program has their handles, which may have unread messages.
+    #[cfg(target_os = "linux")]
+    ended: BTreeMap<AssociationId, Arc<SharedState>>,
     connecting: BTreeMap<AssociationId, ConnectAnswer>,
     /// Times at which associations are aborted that are to shut down until then.
     lingering: BTreeSet<(Time, AssociationId)>,
@@ -150,6 +155,8 @@ impl Driver {
             batch: Vec::with_capacity(COMMANDS),
             accepted: Some(accepted),
             entries: BTreeMap::new(),
+            #[cfg(target_os = "linux")]
+            ended: BTreeMap::new(),
             connecting: BTreeMap::new(),
             lingering: BTreeSet::new(),
             outgoing: JoinedTransmits::default(),

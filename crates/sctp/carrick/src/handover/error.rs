@@ -13,7 +13,7 @@ use crate::error::{BindError, ConfigError};
 pub enum HandOverError {
     /// The endpoint has several shards.
     #[error(
-        "an endpoint with several shards is not handed over, because each of them has a state of its own: bind it with \
+        "an endpoint with several shards is not handed over, because its associations are divided among them: bind it with \
          Config::shards 1"
     )]
     Shards,

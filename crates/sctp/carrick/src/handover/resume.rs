@@ -32,7 +32,7 @@ impl Endpoint {
     /// The handles of this endpoint get [`CloseReason::HandedOver`](crate::CloseReason::HandedOver): waiting calls return it as their error or
     /// reason. A call of [`SendHalf::send`](crate::SendHalf::send) that returns an error has not sent its message: send it again in the
     /// successor. Dropping the handles has no effect. Set-ups that are not complete are aborted
-    /// ([`ConnectError::Failed`](crate::ConnectError::Failed)). Of an association that has ended before, the handles still return the last messages.
+    /// ([`ConnectError::Failed`](crate::ConnectError::Failed)). An association that has ended is handed over as well if the program has not received its end.
     ///
     /// If this future is dropped before it is ready, the endpoint continues, or has ended as without
     /// [`Self::close`]: its peers get an ABORT.
@@ -55,8 +55,8 @@ impl Endpoint {
     }
 
     /// Continues an endpoint that [`Self::hand_over`] has stopped in another process, or in this one. Returns it with handles
-    /// of the associations that the program had accepted or connected, by their identifiers; those that nobody
-    /// had accepted are returned by [`Self::accept`]. [`AssociationControl::id`](crate::AssociationControl::id) and
+    /// of the associations that the program had accepted or connected, by their identifiers; those that it
+    /// had not accepted are returned by [`Self::accept`]. [`AssociationControl::id`](crate::AssociationControl::id) and
     /// [`AssociationControl::user_data`](crate::AssociationControl::user_data) are those of the predecessor's handles.
     ///
     /// Addresses, ports, limits of associations and their parameters are those of the handover, also those that

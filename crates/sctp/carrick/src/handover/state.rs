@@ -86,7 +86,7 @@ pub(crate) struct AssociationState {
     pub(crate) shutdown_wanted: bool,
     /// Time after which the association is aborted.
     pub(crate) lingers_for: Option<Duration>,
-    /// Reason of the end, while messages are unread.
+    /// Reason of the end, which the program has not got.
     pub(crate) ended: Option<CloseReason>,
     pub(crate) timed_out: bool,
     pub(crate) undelivered: u32,
@@ -124,11 +124,13 @@ impl EndpointState {
         self.sockets.len() + usize::from(self.has_claim)
     }
 
-    /// Checks that the protocol has each association, and that each is listed once.
+    /// Checks that the protocol has each association that has not ended, and that each is listed once.
     pub(crate) fn check(&self, core: &Core) -> Result<(), ImportError> {
         let mut listed = BTreeSet::new();
-        let is_listed = |id| core.association(id).is_some() && listed.insert(id);
-        if self.associations.iter().map(|a| a.id).all(is_listed) {
+        let is_possible = |a: &AssociationState| {
+            listed.insert(a.id) && (a.ended.is_some() || core.association(a.id).is_some())
+        };
+        if self.associations.iter().all(is_possible) {
             Ok(())
         } else {
             Err(ImportError::Malformed("identifiers of associations"))

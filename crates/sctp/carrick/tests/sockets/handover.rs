@@ -283,6 +283,34 @@ async fn waiting_associations_are_accepted_later() {
     let _both = associate(&third, &successor, &["127.0.0.1"]).await;
 }
 
+/// An association whose shutdown is complete, once with messages that have left the protocol, and once with further ones in it.
+#[tokio::test]
+async fn an_end_that_was_not_received_survives() {
+    for queue in [100, 1] {
+        let mut config = config(&["127.0.0.1"]);
+        config.receive_queue_messages = queue;
+        let (client, server, a, mut b) = pair_of(config.clone()).await;
+        for number in 0..20 {
+            a.send(numbered(number), on(0)).await.unwrap();
+        }
+        soon("shutdown", a.shutdown()).await.unwrap();
+        gone(&client).await;
+        let (server, associations) = succeed(&server, config.clone()).await;
+        let ended = RecvError::Ended(CloseReason::HandedOver);
+        assert_eq!(b.recv().await, Err(ended));
+        let [mut b] = <[Association; 1]>::try_from(associations).unwrap();
+        for number in 0..20 {
+            let message = soon("message", b.recv()).await.unwrap().unwrap();
+            assert!(message.payload == numbered(number)[..], "message {number}");
+        }
+        assert_eq!(soon("end", b.recv()).await, Ok(None));
+        assert_eq!(b.closed().await, CloseReason::Shutdown);
+        let (server, associations) = succeed(&server, config).await;
+        assert!(associations.is_empty(), "the program has received the end");
+        assert!(server.close().await.is_empty());
+    }
+}
+
 #[tokio::test]
 async fn old_handles_get_a_definite_reason() {
     let (client, server, _a, mut b) = pair_of(config(&["127.0.0.1"])).await;
