@@ -80,11 +80,18 @@
 //! - The last [`Endpoint`]: no peer is accepted any more. Associations that have handles continue; the
 //!   task ends and the sockets close with the last one.
 //!
+//! # Restart of a program
+//!
+//! On Linux, `Endpoint::hand_over` stops an endpoint without an end of its associations, and `Endpoint::resume` continues them in
+//! the next process, such as the new version of the program: with unsent and unread messages, timers and paths. The old handles
+//! get [`CloseReason::HandedOver`].
+//!
 //! # Structure
 //!
 //! One task per endpoint owns the protocol ([`carrick_proto::Endpoint`]) and all sockets, one for each
 //! local address, so that the source of every packet is exact. Handles use channels and atomic counters;
-//! only a sender that waits for room in the send queue takes a lock. With [`Config::shards`], several tasks
+//! a sender that waits for room in the send queue takes a lock, and so does each call that receives, which no one else takes
+//! before a handover. With [`Config::shards`], several tasks
 //! divide the associations among them.
 //!
 //! # Features
@@ -151,6 +158,11 @@ struct FirstProgramPage;
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/guide/tuning.md")]
 struct TuningPage;
+
+/// Doc test of the guide's page about restarts.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/guide/restart.md")]
+struct RestartPage;
 
 /// Doc test of the guide's page about encryption.
 #[cfg(all(doctest, feature = "dtls"))]

@@ -34,6 +34,34 @@ impl Endpoint {
     /// successor. Dropping the handles has no effect. Set-ups that are not complete are aborted
     /// ([`ConnectError::Failed`](crate::ConnectError::Failed)). An association that has ended is handed over as well if the program has not received its end.
     ///
+    /// ```
+    /// use carrick::{CloseReason, Config, ConnectOptions, Endpoint, SendOptions};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = || Config::udp([[127, 0, 0, 1].into()]).encapsulation_port(0);
+    /// let server = Endpoint::bind(config().port(5000))?;
+    /// let client = Endpoint::bind(config())?;
+    /// let udp_port = server.encapsulation_port().ok_or("not in UDP")?;
+    /// let options = ConnectOptions::new().encapsulation_port(udp_port);
+    /// let sender = client.connect_with("127.0.0.1:5000", options).await?;
+    /// let receiver = server.accept().await.ok_or("closed")?.accept();
+    /// receiver.control().set_user_data("client 1");
+    /// sender.send("hello", SendOptions::on_stream(0)).await?;
+    ///
+    /// let handover = server.hand_over().await?;
+    /// assert_eq!(receiver.closed().await, CloseReason::HandedOver);
+    /// // Usually in another process: see Handover::send.
+    /// let (server, mut associations) = Endpoint::resume(config(), handover)?;
+    /// let mut receiver = associations.pop().ok_or("no association")?;
+    /// assert_eq!(receiver.control().user_data(), "client 1");
+    /// let message = receiver.recv().await?.ok_or("no message")?;
+    /// assert_eq!(message.payload.into_bytes(), "hello");
+    /// # drop(server);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// If this future is dropped before it is ready, the endpoint continues, or has ended as without
     /// [`Self::close`]: its peers get an ABORT.
     ///
