@@ -114,6 +114,23 @@ fn commands_share_the_port_of_a_daemon() {
     succeeded(&daemon);
 }
 
+/// The daemon ends a lease with the process that has it.
+#[test]
+fn an_endpoint_at_a_daemon_is_not_handed_over() {
+    let served = Served::start("lease-of-an-endpoint");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        let config = carrick::Config::udp([[127, 0, 0, 1].into()]).daemon(&served.socket);
+        let endpoint = carrick::Endpoint::bind(config).unwrap();
+        let error = endpoint.hand_over().await.unwrap_err();
+        assert!(error.to_string().contains("Config::daemon"), "{error}");
+        assert_eq!(endpoint.associations().await, Ok(0), "it continues");
+    });
+    succeeded(&served.end());
+}
+
 /// Protocol state is in the process: neither a handover nor a crash of the daemon ends the association.
 #[test]
 fn associations_outlive_the_daemon_that_carries_them() {

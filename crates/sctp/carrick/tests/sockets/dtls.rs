@@ -321,3 +321,15 @@ async fn limits_of_sessions_are_not_zero() {
         assert!(matches!(error, BindError::Config(_)), "{error}");
     }
 }
+
+/// The state of a session is internal to its library.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_endpoint_with_dtls_is_not_handed_over() {
+    let (_client, server, a, mut b) = pair(Versions::Both).await;
+    let error = server.hand_over().await.unwrap_err();
+    assert!(matches!(error, carrick::HandOverError::Dtls), "{error}");
+    let message = vec![1; SIZE];
+    a.send(message, SendOptions::on_stream(0)).await.unwrap();
+    assert_eq!(receive(&mut b, SIZE).await, SIZE, "it continues");
+}

@@ -209,3 +209,31 @@ async fn all_ports_of_an_address_belong_to_one_program() {
     drop(network);
     endpoint.local_address_added(two).await.unwrap();
 }
+
+/// The claim of the port passes from the predecessor over the handover to the successor.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_endpoint_on_plain_ip_is_handed_over() {
+    let address = own_address(6).to_string();
+    let Some(server) = bind(&address, 5000) else {
+        return;
+    };
+    let (mut server, client) = (server.unwrap(), bind(&address, 5001).unwrap().unwrap());
+    let (a, mut b) = associate(&client, &server, &[&address]).await;
+    for number in 0..3_u8 {
+        let handover = soon("handover", server.hand_over()).await.unwrap();
+        // It waits in the receive buffer of the socket.
+        a.send(vec![number], on(0)).await.unwrap();
+        let taken = bind(&address, 5000).unwrap().unwrap_err();
+        assert!(matches!(taken, BindError::SctpPortTaken { .. }), "{taken}");
+        let config = Config::raw([ip(&address)]);
+        let (successor, mut associations) = Endpoint::resume(config, handover).unwrap();
+        (server, b) = (successor, associations.pop().unwrap());
+        let message = soon("message", b.recv()).await.unwrap().unwrap();
+        assert!(message.payload == [number][..]);
+    }
+    soon("shutdown", a.shutdown()).await.unwrap();
+    drop(b);
+    assert!(soon("close", server.close()).await.is_empty());
+    bind(&address, 5000).unwrap().expect("the port is free");
+}
