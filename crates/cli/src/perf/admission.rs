@@ -5,10 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
+use super::flow::FlowDirection;
 use super::request::{MAX_MESSAGE_MEMORY, MeasurementRequest};
 
 /// Maximum number of measurements at the same time.
 const MAX_MEASUREMENTS: u64 = 1024;
+
+/// Maximum number of flows of these measurements together, each of which has histograms of delays.
+const MAX_FLOWS: u64 = 2048;
 
 /// Associations of one client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +25,7 @@ pub(super) struct ClientGroup {
 #[derive(Debug, Default)]
 pub(super) struct RunningMeasurements {
     running: AtomicU64,
+    flows: AtomicU64,
     started: AtomicU64,
     /// Sum of the message sizes of this side's senders.
     message_bytes: AtomicU64,
@@ -53,6 +58,7 @@ impl RunningMeasurements {
 #[derive(Debug)]
 pub(super) struct MeasurementGuard {
     load: Arc<RunningMeasurements>,
+    flows: u64,
     message_bytes: u64,
 }
 
@@ -65,23 +71,28 @@ impl MeasurementGuard {
         load: Arc<RunningMeasurements>,
         request: &MeasurementRequest,
     ) -> Result<Self, String> {
-        let message_bytes = if request.server_sends() {
-            request.size.into()
-        } else {
-            0
-        };
+        let message_bytes = request.message_memory(FlowDirection::ToClient);
+        let flows = request.flows().len() as u64;
         load.started.fetch_add(1, Ordering::Relaxed);
         let running = load.running.fetch_add(1, Ordering::Relaxed);
+        let other_flows = load.flows.fetch_add(flows, Ordering::Relaxed);
         let others = load
             .message_bytes
             .fetch_add(message_bytes, Ordering::Relaxed);
         let guard = Self {
             load,
+            flows,
             message_bytes,
         };
         if running >= MAX_MEASUREMENTS {
             return Err(format!(
                 "the server measures with {MAX_MEASUREMENTS} associations already: try again later"
+            ));
+        }
+        if other_flows + flows > MAX_FLOWS {
+            return Err(format!(
+                "the server measures with {other_flows} of {MAX_FLOWS} flows already: use fewer --flow or --parallel, \
+                 or try again later"
             ));
         }
         if others + message_bytes > MAX_MESSAGE_MEMORY {
@@ -105,6 +116,7 @@ impl Drop for MeasurementGuard {
     fn drop(&mut self) {
         let load = &self.load;
         load.running.fetch_sub(1, Ordering::Relaxed);
+        load.flows.fetch_sub(self.flows, Ordering::Relaxed);
         load.message_bytes
             .fetch_sub(self.message_bytes, Ordering::Relaxed);
     }
@@ -113,20 +125,16 @@ impl Drop for MeasurementGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::request::{Direction, MAX_SIZE, TransferExtent, VERSION};
+    use crate::perf::request::tests::{request as valid, request_of};
+    use crate::perf::request::{Direction, MAX_SIZE};
 
     fn request(direction: Direction, group: u64) -> MeasurementRequest {
         MeasurementRequest {
-            version: VERSION,
             direction,
-            extent: TransferExtent::Bytes(1),
             size: MAX_SIZE,
-            streams: 1,
-            unordered: false,
-            bitrate: 0,
-            omit: 0,
             parallel: 3,
             group,
+            ..valid()
         }
     }
 
@@ -159,6 +167,18 @@ mod tests {
             let refused = new().unwrap_err();
             assert!(refused.contains("1024 associations already"), "{refused}");
         }
+        running.pop();
+        assert!(new().is_ok(), "refused ones do not count");
+    }
+
+    #[test]
+    fn the_number_of_flows_is_limited() {
+        let load = Arc::new(RunningMeasurements::default());
+        let request = request_of(&["stream=1"; 64]);
+        let new = || MeasurementGuard::new(Arc::clone(&load), &request);
+        let mut running: Vec<_> = (0..MAX_FLOWS / 64).map(|_| new().unwrap()).collect();
+        let refused = new().unwrap_err();
+        assert!(refused.contains("2048 of 2048 flows already"), "{refused}");
         running.pop();
         assert!(new().is_ok(), "refused ones do not count");
     }

@@ -11,6 +11,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::OutputArguments;
+use super::flow::Flow;
 use super::interval::IntervalSum;
 use super::report::Reporter;
 use super::request::{
@@ -69,6 +70,15 @@ pub(super) struct Arguments {
     /// Both sides send at the same time.
     #[arg(long)]
     bidir: bool,
+    /// Send a flow, at most 64 of them at the same time, e.g. stream=1,size=uniform:100:1400,interval=exponential:20ms.
+    /// Keys: stream, size, interval or rate, on and off, messages, unordered, lifetime or retransmissions, respond,
+    /// reverse; see docs/guide/measuring.md.
+    #[arg(long = "flow", value_name = "KEY=VALUE,...", value_parser = Flow::parse,
+          conflicts_with_all = ["bytes", "size", "streams", "bitrate", "unordered", "reverse", "bidir"])]
+    flows: Vec<Flow>,
+    /// Random seed of sizes, intervals and order of the flows. Without it, a random one, which is printed.
+    #[arg(long, value_name = "N", requires = "flows")]
+    seed: Option<u64>,
     #[command(flatten)]
     output: OutputArguments,
     #[command(flatten)]
@@ -106,9 +116,14 @@ fn size(text: &str) -> Result<u32, String> {
 
 impl Arguments {
     fn request(&self) -> MeasurementRequest {
+        let largest = |size: fn(&Flow) -> u32| self.flows.iter().map(size).max();
+        let last_stream = self.flows.iter().map(Flow::last_stream).max();
+        // The hasher has random keys.
+        let random = || RandomState::new().build_hasher().finish();
         MeasurementRequest {
             version: VERSION,
             direction: match (self.reverse, self.bidir) {
+                _ if !self.flows.is_empty() => MeasurementRequest::direction_of(&self.flows),
                 (_, true) => Direction::Both,
                 (true, false) => Direction::ToClient,
                 (false, false) => Direction::ToServer,
@@ -120,14 +135,18 @@ impl Arguments {
                 }
                 None => TransferExtent::Milliseconds(milliseconds(self.seconds)),
             },
-            size: self.size,
-            streams: self.streams,
+            size: largest(Flow::max_size).unwrap_or(self.size),
+            streams: last_stream.unwrap_or(self.streams),
             unordered: self.unordered,
             bitrate: self.bitrate,
             omit: milliseconds(self.omit),
             parallel: self.parallel,
-            // The hasher has random keys.
-            group: RandomState::new().build_hasher().finish(),
+            group: random(),
+            association: 0,
+            flows: self.flows.clone(),
+            // Short enough to be typed.
+            seed: self.seed.unwrap_or_else(|| random() % 1_000_000_000),
+            series: 0,
         }
     }
 
@@ -162,7 +181,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let peers = endpoint::resolve(&arguments.peer).await?;
     // An endpoint has one association with a peer.
     let open = |_| {
-        let streams = arguments.streams + 1;
+        let streams = request.streams + 1;
         arguments.endpoint.open_towards(&peers, streams)
     };
     let opened: Vec<_> = (0..request.parallel).map(open).collect::<Result<_, _>>()?;
@@ -204,13 +223,17 @@ async fn measure(
             test,
             ..of_all.clone()
         };
-        let session = prepare(arguments, opened, peers, request, &reporter);
-        sessions.push((until_signal(session).await?, reporter));
+        let request = MeasurementRequest {
+            // The number of associations is limited.
+            association: test as u16 - 1,
+            ..request.clone()
+        };
+        let session = prepare(arguments, opened, peers, &request, &reporter);
+        sessions.push((until_signal(session).await?, reporter, request));
     }
-    for (session, reporter) in sessions {
+    for (session, reporter, request) in sessions {
         let (all, no_reply) = (Arc::clone(&all), arguments.no_reply());
         let limit = arguments.to.connect_timeout;
-        let request = *request;
         tasks.spawn(async move {
             let sender = session.sender();
             let measured = measure_one(session, &request, &reporter, &all, limit, no_reply).await;
@@ -247,7 +270,12 @@ async fn prepare(
     )?;
     let is_parallel = request.parallel > 1;
     let role = request.client_role();
-    let mut session = Session::new(association, *request, role, Box::new(move || is_parallel))?;
+    let mut session = Session::new(
+        association,
+        request.clone(),
+        role,
+        Box::new(move || is_parallel),
+    )?;
     let sender = session.sender();
     let reply = tokio::time::timeout(arguments.to.connect_timeout, session.ask()).await;
     let reply = reply.unwrap_or_else(|_| Err(arguments.no_reply()));
@@ -296,11 +324,11 @@ fn finish(
         match end {
             SessionEnd::Complete(outcome) => summaries.push(Summary::new(request, outcome, true)),
             SessionEnd::Interrupted(signal, result) => {
-                partial.push(*result);
+                partial.push(result.clone());
                 failure = Some(interrupted(*signal));
             }
             SessionEnd::Failed(reason, result) => {
-                partial.push(*result);
+                partial.push(result.clone());
                 failure.get_or_insert_with(|| Failure::Run(reason.clone()));
             }
         }

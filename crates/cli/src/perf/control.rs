@@ -30,6 +30,10 @@ impl Outbox {
         self.waiting().is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.waiting().len()
+    }
+
     pub(super) async fn send_all(&self, sender: &SendHalf) -> Result<(), Failure> {
         loop {
             let Some(message) = self.waiting().front().cloned() else {

@@ -1,7 +1,8 @@
-//! One-way delays of messages.
+//! One-way delays of messages, and response times.
 //!
 //! With messages of 8 bytes to 1 MiB, each data message begins with the time at which it was handed to SCTP: nanoseconds since 1970 by
-//! the sender's clock, big-endian. Its delay ends when the receiver has read its last byte.
+//! the sender's clock, big-endian. Its delay ends when the receiver has read its last byte. A response begins with the time of
+//! its request.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -15,10 +16,10 @@ use super::clock::MeasurementClock;
 use crate::failure::Failure;
 
 /// Length of the sending time.
-const STAMP: usize = 8;
+pub(super) const STAMP: usize = 8;
 
 /// Maximum length of messages with a sending time. Each of those needs its own buffer.
-const MAX_STAMPED: usize = 1 << 20;
+pub(super) const MAX_STAMPED: usize = 1 << 20;
 
 /// Maximum recorded delay, in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
@@ -42,6 +43,16 @@ pub(super) struct DelaySummary {
     pub(super) p99_9: f64,
     pub(super) p99_99: f64,
     pub(super) max: f64,
+}
+
+/// Returns the quantiles of distributions, from 0 to 1; there are as many in each of the last three decades.
+pub(super) fn quantile_levels() -> impl Iterator<Item = f64> {
+    let decades = [(0.0, 0.1), (0.9, 0.01), (0.99, 0.001), (0.999, 0.0001)];
+    let decades = decades.into_iter().flat_map(|(first, step)| {
+        let from = u32::from(first > 0.0);
+        (from..10).map(move |n| first + f64::from(n) * step)
+    });
+    decades.chain([1.0])
 }
 
 impl DelaySummary {
@@ -101,7 +112,7 @@ pub(super) struct DelayRecorder {
 }
 
 impl DelayRecorder {
-    /// Returns the recorder of messages of this size.
+    /// Returns the recorder of messages of at most this size.
     pub(super) fn new(clock: MeasurementClock, size: u32) -> Result<Self, Failure> {
         let histogram = || {
             let histogram = Histogram::new(3);
@@ -127,32 +138,39 @@ impl DelayRecorder {
         self.histogram.reset();
     }
 
-    /// Records the delay of a data message, or a part of it, with this first TSN, that was received at `now`.
-    pub(super) fn take(&mut self, tsn: u32, part: MessagePart, payload: &Payload, now: Instant) {
+    /// Records the delay of a data message, or a part of it, with this first TSN, that was received at `now`. Returns the
+    /// sending time of a message that is complete.
+    pub(super) fn take(
+        &mut self,
+        tsn: u32,
+        part: MessagePart,
+        payload: &Payload,
+        now: Instant,
+    ) -> Option<u64> {
         if !self.is_stamped {
-            return;
+            return None;
         }
-        match part {
-            MessagePart::Whole => {
-                if let Some(sent) = read_stamp(payload) {
-                    self.record(sent, now);
-                }
-            }
+        let sent = match part {
+            MessagePart::Whole => read_stamp(payload),
             MessagePart::First => {
                 if self.incomplete.len() < MAX_INCOMPLETE
                     && let Some(sent) = read_stamp(payload)
                 {
                     self.incomplete.insert(tsn, sent);
                 }
+                None
             }
-            MessagePart::Middle => {}
-            MessagePart::Last => {
-                if let Some(sent) = self.incomplete.remove(&tsn) {
-                    self.record(sent, now);
-                }
+            MessagePart::Middle => None,
+            MessagePart::Last => self.incomplete.remove(&tsn),
+            MessagePart::Aborted => {
+                self.incomplete.remove(&tsn);
+                None
             }
-            MessagePart::Aborted => _ = self.incomplete.remove(&tsn),
+        };
+        if let Some(sent) = sent {
+            self.record(sent, now);
         }
+        sent
     }
 
     /// A delay below the error of the clock's offset may be negative; it counts as 0.
@@ -171,6 +189,27 @@ impl DelayRecorder {
         DelaySummary::new(&self.histogram)
     }
 
+    /// Returns the delays at [`quantile_levels`], in seconds; none without delays.
+    pub(super) fn distribution(&self) -> Vec<f64> {
+        if self.histogram.is_empty() {
+            return Vec::new();
+        }
+        let value = |level| self.histogram.value_at_quantile(level) as f64 / 1e9;
+        quantile_levels().map(value).collect()
+    }
+
+    /// Returns the summary of several recorders together; `None` without delays.
+    pub(super) fn merged<'a>(recorders: impl Iterator<Item = &'a Self>) -> Option<DelaySummary> {
+        merged(recorders.map(|own| &own.histogram))
+    }
+
+    /// Returns the summary of the current intervals of several recorders; `None` without delays.
+    pub(super) fn merged_interval<'a>(
+        recorders: impl Iterator<Item = &'a Self>,
+    ) -> Option<DelaySummary> {
+        merged(recorders.map(|own| &own.interval))
+    }
+
     /// Returns the summary of the delays since the last call; `None` without delays.
     pub(super) fn take_interval(&mut self) -> Option<DelaySummary> {
         let summary = DelaySummary::new(&self.interval);
@@ -178,6 +217,17 @@ impl DelayRecorder {
         summary
     }
 }
+
+fn merged<'a>(mut histograms: impl Iterator<Item = &'a Histogram<u64>>) -> Option<DelaySummary> {
+    let first = histograms.next()?;
+    let mut sum: Option<Histogram<u64>> = None;
+    for histogram in histograms {
+        // Fails without memory to grow only.
+        let _ = sum.get_or_insert_with(|| first.clone()).add(histogram);
+    }
+    DelaySummary::new(sum.as_ref().unwrap_or(first))
+}
+
 /// Returns whether messages of this size begin with their sending time.
 fn is_stamped(size: usize) -> bool {
     (STAMP..=MAX_STAMPED).contains(&size)
@@ -193,11 +243,13 @@ fn read_stamp(payload: &Payload) -> Option<u64> {
     Some(u64::from_be_bytes(stamp))
 }
 
-/// Messages of one size with their sending times.
+/// Messages with their sending times.
 #[derive(Debug)]
 pub(super) struct MessageSource {
     clock: MeasurementClock,
     is_stamped: bool,
+    /// The messages have different sizes, and buffers of their own.
+    is_random: bool,
     /// Content of all messages without a sending time.
     plain: Bytes,
     /// Buffers of earlier messages, which are used again once the protocol needs them no longer.
@@ -205,10 +257,12 @@ pub(super) struct MessageSource {
 }
 
 impl MessageSource {
-    pub(super) fn new(size: usize, clock: MeasurementClock) -> Self {
+    /// Returns the source of messages of this size; `is_random` stands for random sizes up to it.
+    pub(super) fn new(size: usize, is_random: bool, clock: MeasurementClock) -> Self {
         Self {
             clock,
             is_stamped: is_stamped(size),
+            is_random,
             plain: Bytes::from(vec![b'c'; size]),
             used: VecDeque::new(),
         }
@@ -223,6 +277,11 @@ impl MessageSource {
     pub(super) fn message(&mut self, length: usize, stamp: u64) -> Bytes {
         if !self.is_stamped || length < STAMP {
             return self.plain.slice(..length);
+        }
+        if self.is_random {
+            let mut buffer = BytesMut::from(&self.plain[..length]);
+            buffer[..STAMP].copy_from_slice(&stamp.to_be_bytes());
+            return buffer.freeze();
         }
         let mut buffer = self.buffer();
         buffer[..STAMP].copy_from_slice(&stamp.to_be_bytes());
@@ -252,7 +311,7 @@ mod tests {
     use super::*;
 
     fn source(size: usize) -> MessageSource {
-        MessageSource::new(size, MeasurementClock::new())
+        MessageSource::new(size, false, MeasurementClock::new())
     }
 
     fn millis(time: u64) -> Duration {
@@ -267,8 +326,20 @@ mod tests {
         assert_eq!(message.len(), 20);
         assert_eq!(read_stamp(&message.into()), Some(0x0102_0304_0506_0708));
         assert_eq!(&source.message(7, 1)[..], b"ccccccc", "it is too short");
-        let mut tiny = MessageSource::new(7, MeasurementClock::new());
+        let mut tiny = MessageSource::new(7, false, MeasurementClock::new());
         assert_eq!(&tiny.message(7, 1)[..], b"ccccccc");
+    }
+
+    /// A buffer of the maximum size for each message would take memory that the send buffer does not count.
+    #[test]
+    fn messages_of_random_sizes_have_their_own_buffers() {
+        let mut source = MessageSource::new(1000, true, MeasurementClock::new());
+        let first = source.message(100, 1);
+        let second = source.message(10, 2);
+        assert_eq!((first.len(), first[7]), (100, 1));
+        assert_eq!((&second[8..], second[7]), (&b"cc"[..], 2));
+        assert!(source.used.is_empty());
+        assert!(first.try_into_mut().unwrap().capacity() < 1000);
     }
 
     /// A message that the protocol still has keeps its time.
@@ -321,6 +392,40 @@ mod tests {
         assert_eq!(delays.summary().unwrap().messages, 101);
         delays.reset();
         assert!(delays.summary().is_none());
+    }
+
+    #[test]
+    fn several_flows_have_the_delays_of_all() {
+        let clock = MeasurementClock::new();
+        let start = Instant::now();
+        let payload = Payload::from(source(100).message(100, clock.at(start)));
+        let mut flows = [(); 2].map(|()| DelayRecorder::new(clock, 100).unwrap());
+        for (delay, flow) in (1..=100).zip([0, 1].iter().cycle()) {
+            let now = start + millis(delay);
+            let sent = flows[*flow].take(1, MessagePart::Whole, &payload, now);
+            assert_eq!(sent, Some(clock.at(start)));
+        }
+        let all = DelayRecorder::merged(flows.iter()).unwrap();
+        assert_eq!(all.messages, 100);
+        assert!((all.p50 - 0.05).abs() < 0.001, "{all:?}");
+        assert_eq!(DelayRecorder::merged_interval(flows.iter()), Some(all));
+        assert_eq!(flows[0].take_interval().unwrap().messages, 50);
+        assert_eq!(flows[0].distribution().len(), quantile_levels().count());
+        assert!(flows[0].distribution().is_sorted());
+        assert!(DelayRecorder::merged(std::iter::empty()).is_none());
+    }
+
+    #[test]
+    fn quantiles_have_a_step_for_each_decade() {
+        let levels: Vec<f64> = quantile_levels().collect();
+        assert_eq!(levels.len(), 38);
+        assert!(levels.is_sorted() && levels[0] == 0.0 && levels[37] >= 1.0);
+        for level in [0.5, 0.9, 0.99, 0.999, 0.9999] {
+            assert!(
+                levels.iter().any(|own| (own - level).abs() < 1e-9),
+                "{level}"
+            );
+        }
     }
 
     #[test]

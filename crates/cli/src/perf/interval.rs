@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use carrick::{AssociationStats, PathStats};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::delay::DelaySummary;
 use super::protocol::TransferAmount;
@@ -13,7 +13,7 @@ use super::session::TransferRole;
 use crate::units::decimal_prefix;
 
 /// Amount transferred in one direction in an interval.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Rate {
     #[serde(flatten)]
     amount: TransferAmount,
@@ -35,6 +35,10 @@ impl Rate {
         self.amount.bytes
     }
 
+    pub(super) fn messages(&self) -> u64 {
+        self.amount.messages
+    }
+
     /// Returns the rate of both amounts together over this time.
     pub(super) fn with(&self, other: &Self, seconds: f64) -> Self {
         Self::new(self.amount + other.amount, seconds)
@@ -50,26 +54,44 @@ impl Rate {
     }
 }
 
+/// Statistics of a flow in one interval.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct FlowInterval {
+    /// Number of the flow, from 1.
+    pub(super) flow: u16,
+    /// Messages accepted by the protocol.
+    pub(super) sent: TransferAmount,
+    pub(super) received: TransferAmount,
+    /// Delays of the received messages.
+    pub(super) delay: Option<DelaySummary>,
+    /// Responses received.
+    pub(super) responses: TransferAmount,
+    pub(super) response_time: Option<DelaySummary>,
+}
+
 /// Statistics of one interval.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Interval {
-    start: f64,
-    end: f64,
+    pub(super) start: f64,
+    pub(super) end: f64,
     /// The interval is not part of the result.
-    omitted: bool,
+    pub(super) omitted: bool,
     /// Messages accepted by the protocol.
     sent: Rate,
     received: Rate,
     /// Delays of the received messages.
     delay: Option<DelaySummary>,
-    retransmissions: u64,
+    pub(super) retransmissions: u64,
     /// Number of times that another path began to carry new data.
-    path_changes: u64,
+    pub(super) path_changes: u64,
     /// Path of new data.
-    path: Option<IpAddr>,
-    cwnd: usize,
+    pub(super) path: Option<IpAddr>,
+    pub(super) cwnd: usize,
     /// Smoothed round-trip time in seconds.
-    srtt: Option<f64>,
+    pub(super) srtt: Option<f64>,
+    /// Statistics of each flow, if the client has specified flows or wants the server's statistics.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) flows: Vec<FlowInterval>,
 }
 
 /// Statistics of an interval of several associations.
@@ -144,6 +166,8 @@ pub(super) struct Progress {
     received: TransferAmount,
     retransmissions: u64,
     path_changes: u64,
+    /// Totals of each flow at the last call of [`Self::step`].
+    flows: Vec<FlowInterval>,
 }
 
 impl Progress {
@@ -156,12 +180,20 @@ impl Progress {
             received: TransferAmount::default(),
             retransmissions: 0,
             path_changes: 0,
+            flows: Vec::new(),
         }
     }
 
     /// Returns whether anything was transferred since the last call of [`Self::step`].
-    pub(super) fn has_more(&self, sent: TransferAmount, received: TransferAmount) -> bool {
-        sent != self.sent || received != self.received
+    pub(super) fn has_more(
+        &self,
+        sent: TransferAmount,
+        received: TransferAmount,
+        responses: TransferAmount,
+    ) -> bool {
+        let reported = self.flows.iter().map(|flow| flow.responses);
+        let reported = reported.fold(TransferAmount::default(), |a, b| a + b);
+        sent != self.sent || received != self.received || responses != reported
     }
 
     /// Records that another path carries new data.
@@ -177,6 +209,7 @@ impl Progress {
         delay: Option<DelaySummary>,
         stats: Option<&AssociationStats>,
         paths: &[PathStats],
+        flows: Vec<FlowInterval>,
     ) -> Interval {
         let end = self.start.elapsed().as_secs_f64();
         let seconds = end - self.last;
@@ -195,10 +228,25 @@ impl Progress {
             path: path.map(|p| p.remote),
             cwnd: path.map_or(0, |p| p.cwnd),
             srtt: path.and_then(|p| p.srtt).map(|t| t.as_secs_f64()),
+            flows: self.step_flows(flows),
         };
         (self.last, self.sent, self.received) = (end, sent, received);
         self.retransmissions = retransmissions;
         interval
+    }
+}
+
+impl Progress {
+    /// Returns the statistics of flows since the last call, of their totals.
+    fn step_flows(&mut self, totals: Vec<FlowInterval>) -> Vec<FlowInterval> {
+        let mut flows = totals.clone();
+        for (flow, earlier) in flows.iter_mut().zip(&self.flows) {
+            flow.sent = flow.sent.since(earlier.sent);
+            flow.received = flow.received.since(earlier.received);
+            flow.responses = flow.responses.since(earlier.responses);
+        }
+        self.flows = totals;
+        flows
     }
 }
 
@@ -263,8 +311,9 @@ mod tests {
         let amount = |bytes| TransferAmount { bytes, messages: 1 };
         let none = TransferAmount::default();
         let mut progress = [1, 2].map(|_| Progress::new(Instant::now(), false));
-        let mut interval =
-            |index: usize, bytes| progress[index].step(amount(bytes), none, None, None, &[]);
+        let mut interval = |index: usize, bytes| {
+            progress[index].step(amount(bytes), none, None, None, &[], Vec::new())
+        };
         let mut sum = IntervalSum::new(2);
         assert!(sum.take().is_none());
         assert!(sum.add(1, interval(0, 10)).is_empty());
@@ -286,11 +335,14 @@ mod tests {
         let sender = TransferRole {
             sends: true,
             receives: false,
+            inbound: crate::perf::flow::FlowDirection::ToClient,
         };
         let mut progress = Progress::new(Instant::now(), false);
         let mut step = |changes| {
             (0..changes).for_each(|_| progress.path_changed());
-            progress.step(none, none, None, None, &[]).text(1, sender)
+            progress
+                .step(none, none, None, None, &[], Vec::new())
+                .text(1, sender)
         };
         assert!(!step(0).contains("change"));
         assert!(step(1).contains("  1 path change\n"));
@@ -303,14 +355,40 @@ mod tests {
         let amount = |bytes| TransferAmount { bytes, messages: 1 };
         let mut progress = Progress::new(Instant::now(), false);
         let none = TransferAmount::default();
-        assert!(!progress.has_more(none, none));
-        let first = progress.step(amount(7), none, None, None, &[]);
-        assert!(progress.has_more(amount(10), none));
-        let second = progress.step(amount(10), amount(3), None, None, &[]);
-        assert!(!progress.has_more(amount(10), amount(3)));
+        assert!(!progress.has_more(none, none, none));
+        let first = progress.step(amount(7), none, None, None, &[], Vec::new());
+        assert!(progress.has_more(amount(10), none, none));
+        let second = progress.step(amount(10), amount(3), None, None, &[], Vec::new());
+        assert!(!progress.has_more(amount(10), amount(3), none));
         assert_eq!(first.sent.amount.bytes + second.sent.amount.bytes, 10);
         assert_eq!(second.received.amount, amount(3));
         assert!(first.end <= second.start);
+    }
+
+    #[test]
+    fn flows_have_what_they_transferred_since_the_last() {
+        let amount = |messages| TransferAmount {
+            bytes: 10 * messages,
+            messages,
+        };
+        let total = |messages| FlowInterval {
+            flow: 1,
+            sent: amount(messages),
+            received: amount(2 * messages),
+            delay: None,
+            responses: amount(3 * messages),
+            response_time: None,
+        };
+        let mut progress = Progress::new(Instant::now(), false);
+        let none = TransferAmount::default();
+        let mut step = |messages| {
+            progress
+                .step(none, none, None, None, &[], vec![total(messages)])
+                .flows
+        };
+        assert_eq!(step(4), [total(4)]);
+        assert_eq!(step(9), [total(5)]);
+        assert_eq!(step(9), [total(0)]);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! - `client`, `server`: the two subcommands; `admission`: limits of a server
 //! - `preparation`: what precedes a measurement
 //! - `clock`, `delay`: one-way delays
-//! - `session`: one side of a measurement; `sender`, `pacing`, `receiver`, `tally` and `silence` are its parts
+//! - `flow`, `distribution`: flows and their specifications
+//! - `session`: one side of a measurement; `sender`, `pacing`, `receiver`, `flow_receiver`, `tally` and `silence` are its parts
 //! - `control`: sending of control messages
 //! - `report`, `interval`, `results`: the output
 
@@ -13,6 +14,9 @@ mod client;
 mod clock;
 mod control;
 mod delay;
+mod distribution;
+mod flow;
+mod flow_receiver;
 mod interval;
 mod pacing;
 mod preparation;

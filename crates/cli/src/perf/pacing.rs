@@ -1,11 +1,19 @@
-//! Schedule of a sender with a rate.
+//! Schedules of flows: with a rate, with intervals, and with phases in which a flow pauses.
 
 use std::time::Duration;
+
+use carrick_netsim::Random;
+
+use super::distribution::Distribution;
+use super::flow::{Flow, OnOff, Spacing};
 
 /// Maximum time of the schedule that a sender catches up with after a stall.
 pub(super) const CATCH_UP: Duration = Duration::from_millis(100);
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// Maximum number of messages of a random schedule that are due at once.
+const MAX_DUE: u64 = 64;
 
 /// Schedule of messages of one size: slot n is due n * size * 8 / rate after the start, so that no error adds up.
 /// Each message takes the next slot. Slots that are overdue by more than [`CATCH_UP`] are left out.
@@ -35,6 +43,15 @@ impl SendSchedule {
             bits_per_second: bits_per_second.into(),
             slots: 0,
         })
+    }
+
+    /// Returns the schedule with a message each time this interval, of at least 1 ns, has passed.
+    fn every(interval: Duration) -> Self {
+        Self {
+            scaled_bits: interval.as_nanos().max(1),
+            bits_per_second: 1,
+            slots: 0,
+        }
     }
 
     /// Returns the time of a slot since the start, rounded up so that the slot is due then.
@@ -67,9 +84,142 @@ impl SendSchedule {
     }
 }
 
-/// Returns the time between two messages at a rate; zero without one.
-pub(super) fn message_interval(bits_per_second: u64, size: u32) -> Duration {
-    SendSchedule::new(bits_per_second, size).map_or(Duration::ZERO, |schedule| schedule.time(1))
+/// Schedule with random intervals.
+#[derive(Debug)]
+struct RandomSchedule {
+    /// Seconds between two messages.
+    interval: Distribution,
+    random: Random,
+    /// Time of the next message that is not due.
+    next: Duration,
+    /// Number of messages that are due.
+    due: u64,
+}
+
+impl RandomSchedule {
+    fn turn(&mut self, elapsed: Duration) -> SendTurn {
+        self.next = self.next.max(elapsed.saturating_sub(CATCH_UP));
+        while self.next <= elapsed && self.due < MAX_DUE {
+            let interval = self.interval.draw(&mut self.random);
+            let interval = Duration::try_from_secs_f64(interval).unwrap_or(Duration::MAX);
+            self.next = self.next.saturating_add(interval);
+            self.due += 1;
+        }
+        match self.due {
+            0 => SendTurn::At(self.next),
+            due => SendTurn::Now(due),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum ScheduleKind {
+    Unlimited,
+    Fixed(SendSchedule),
+    Random(Box<RandomSchedule>),
+}
+
+/// Phases of a flow that pauses; it begins with a phase in which it sends.
+#[derive(Clone, Copy, Debug)]
+struct Phases {
+    on: u128,
+    off: u128,
+}
+
+impl Phases {
+    fn new(phases: OnOff) -> Self {
+        let nanos = |seconds: f64| (seconds * 1e9).max(1.0) as u128;
+        Self {
+            on: nanos(phases.on),
+            off: nanos(phases.off),
+        }
+    }
+
+    /// Returns the part of this time since the start in which the flow sends; the time of the next phase if it pauses.
+    fn active(self, elapsed: Duration) -> Result<Duration, Duration> {
+        let (cycles, rest) = (
+            elapsed.as_nanos() / (self.on + self.off),
+            elapsed.as_nanos() % (self.on + self.off),
+        );
+        if rest >= self.on {
+            return Err(nanos((cycles + 1) * (self.on + self.off)));
+        }
+        Ok(nanos(cycles * self.on + rest))
+    }
+
+    /// Returns the time since the start at which the flow has been sending for this time.
+    fn wall(self, active: Duration) -> Duration {
+        let cycles = active.as_nanos() / self.on;
+        nanos(active.as_nanos() + cycles * self.off)
+    }
+}
+
+fn nanos(nanos: u128) -> Duration {
+    Duration::from_nanos(nanos.try_into().unwrap_or(u64::MAX))
+}
+
+/// Schedule of a flow.
+#[derive(Debug)]
+pub(super) struct FlowSchedule {
+    kind: ScheduleKind,
+    phases: Option<Phases>,
+}
+
+impl FlowSchedule {
+    pub(super) fn new(flow: &Flow, random: Random) -> Self {
+        let unlimited = || ScheduleKind::Unlimited;
+        let kind = match flow.spacing {
+            Spacing::Unlimited | Spacing::Responses => unlimited(),
+            Spacing::Rate(rate) => {
+                let schedule = SendSchedule::new(rate, flow.max_size());
+                schedule.map_or_else(unlimited, ScheduleKind::Fixed)
+            }
+            Spacing::Interval(Distribution::Constant(seconds)) => {
+                let interval = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+                ScheduleKind::Fixed(SendSchedule::every(interval))
+            }
+            Spacing::Interval(interval) => ScheduleKind::Random(Box::new(RandomSchedule {
+                interval,
+                random,
+                next: Duration::ZERO,
+                due: 0,
+            })),
+        };
+        let phases = flow.on_off.map(Phases::new);
+        Self { kind, phases }
+    }
+
+    /// Returns what may be sent at this time since the start.
+    pub(super) fn turn(&mut self, elapsed: Duration) -> SendTurn {
+        let active = match self.phases.map(|own| own.active(elapsed)) {
+            None => elapsed,
+            Some(Ok(active)) => active,
+            Some(Err(next)) => return SendTurn::At(next),
+        };
+        let turn = match &mut self.kind {
+            ScheduleKind::Unlimited => return SendTurn::Now(u64::MAX),
+            ScheduleKind::Fixed(own) => own.turn(active),
+            ScheduleKind::Random(own) => own.turn(active),
+        };
+        match (turn, self.phases) {
+            (SendTurn::At(time), Some(phases)) => SendTurn::At(phases.wall(time)),
+            (turn, _) => turn,
+        }
+    }
+
+    /// Counts messages that were sent.
+    pub(super) fn sent(&mut self, messages: u64) {
+        match &mut self.kind {
+            ScheduleKind::Unlimited => {}
+            ScheduleKind::Fixed(own) => own.sent(messages),
+            ScheduleKind::Random(own) => own.due = own.due.saturating_sub(messages),
+        }
+    }
+
+    /// Returns whether the flow sends as fast as it can, without a pause.
+    pub(super) fn is_unlimited(&self) -> bool {
+        matches!(self.kind, ScheduleKind::Unlimited) && self.phases.is_none()
+    }
 }
 
 #[cfg(test)]
@@ -160,7 +310,88 @@ mod tests {
         assert_eq!(slow.turn(Duration::ZERO), SendTurn::Now(1));
         slow.sent(1);
         assert!(matches!(slow.turn(Duration::MAX), SendTurn::Now(_)));
-        assert_eq!(message_interval(0, 1000), Duration::ZERO);
-        assert_eq!(message_interval(8000, 1000), millis(1000));
+    }
+
+    /// Returns the times of the first messages of a flow, each of which is sent at once.
+    fn times(spec: &str, messages: usize) -> Vec<Duration> {
+        let mut schedule = FlowSchedule::new(&Flow::parse(spec).unwrap(), Random::new(3, 1));
+        let (mut now, mut times) = (Duration::ZERO, Vec::new());
+        while times.len() < messages {
+            match schedule.turn(now) {
+                SendTurn::Now(_) => {
+                    schedule.sent(1);
+                    times.push(now);
+                }
+                SendTurn::At(time) => {
+                    assert!(time > now, "{time:?} is not after {now:?}");
+                    now = time;
+                }
+            }
+        }
+        times
+    }
+
+    #[test]
+    fn a_constant_interval_has_no_error() {
+        let times = times("interval=20ms", 501);
+        assert_eq!(times[..3], [millis(0), millis(20), millis(40)]);
+        assert_eq!(times[500], millis(10_000));
+    }
+
+    /// The mean of n exponential intervals is within four standard errors, mean / √n.
+    #[test]
+    fn random_intervals_have_their_mean() {
+        let (messages, mean) = (10_000, 0.02);
+        let times = times("interval=exponential:20ms", messages + 1);
+        let measured = times[messages].as_secs_f64() / messages as f64;
+        let bound = 4.0 * mean / (messages as f64).sqrt();
+        assert!((measured - mean).abs() < bound, "{measured} ± {bound}");
+        let seconds: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
+        let gaps = seconds.windows(2).map(|pair| pair[1] - pair[0]);
+        let long = gaps.filter(|gap| *gap > mean).count();
+        let share = long as f64 / messages as f64;
+        let expected = (-1.0_f64).exp();
+        let bound = 4.0 * (expected * (1.0 - expected) / messages as f64).sqrt();
+        assert!((share - expected).abs() < bound, "{share} ± {bound}");
+    }
+
+    /// 1 s on, 2 s off: 100 messages in each phase.
+    #[test]
+    fn flows_pause_between_their_phases() {
+        let times = times("interval=10ms,on=1s,off=2s", 250);
+        assert_eq!(times[99], millis(990));
+        assert_eq!(times[100], millis(3000));
+        assert_eq!(times[199], millis(3990));
+        assert_eq!(times[249], millis(6490));
+        for time in times {
+            assert!(time.as_millis() % 3000 < 1000, "{time:?}");
+        }
+    }
+
+    #[test]
+    fn unlimited_flows_pause_too() {
+        let flow = Flow::parse("on=1s,off=2s").unwrap();
+        let mut schedule = FlowSchedule::new(&flow, Random::new(1, 1));
+        let all = SendTurn::Now(u64::MAX);
+        assert_eq!(schedule.turn(millis(999)), all);
+        assert_eq!(schedule.turn(millis(1000)), SendTurn::At(millis(3000)));
+        assert_eq!(schedule.turn(millis(2999)), SendTurn::At(millis(3000)));
+        assert_eq!(schedule.turn(millis(3000)), all);
+        assert!(!schedule.is_unlimited());
+    }
+
+    #[test]
+    fn random_schedules_catch_up_within_their_bound() {
+        let flow = Flow::parse("interval=uniform:1ms:1ms").unwrap();
+        let mut schedule = FlowSchedule::new(&flow, Random::new(1, 1));
+        let mut sent = 0;
+        while let SendTurn::Now(due) = schedule.turn(millis(60_000)) {
+            schedule.sent(due);
+            sent += due;
+        }
+        assert_eq!(
+            sent, 101,
+            "100 ms of the schedule, and the message that is due now"
+        );
     }
 }

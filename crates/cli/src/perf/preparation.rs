@@ -6,7 +6,7 @@ use carrick::{PeerText, RecvHalf, SendHalf};
 
 use super::clock::{ClockOffset, EXCHANGES, MeasurementClock};
 use super::control::send_control;
-use super::protocol::{ControlMessage, DATA};
+use super::protocol::{CONTROL, ControlMessage};
 use super::receiver::{Receiver, unexpected};
 use super::request::MeasurementRequest;
 use super::session::{ended, lost};
@@ -21,7 +21,7 @@ pub(super) async fn request(
     receiver: &mut RecvHalf,
     request: &MeasurementRequest,
 ) -> Result<(), Failure> {
-    send_control(sender, &ControlMessage::Request(*request)).await?;
+    send_control(sender, &ControlMessage::Request(Box::new(request.clone()))).await?;
     match next_control(receiver).await? {
         ControlMessage::Accepted => Ok(()),
         ControlMessage::Refused { reason } => Err(Failure::Run(format!(
@@ -62,7 +62,7 @@ pub(super) async fn start(
     loop {
         let message = receiver.recv().await;
         let message = message.map_err(|e| lost(&e))?.ok_or_else(ended)?;
-        if message.ppid == DATA {
+        if message.ppid != CONTROL {
             // Data of the server may overtake its reply, which is on another stream.
             incoming.take(message, Instant::now())?;
             continue;
@@ -102,7 +102,7 @@ pub(super) async fn serve(
 async fn next_control(receiver: &mut RecvHalf) -> Result<ControlMessage, Failure> {
     let message = receiver.recv().await;
     let message = message.map_err(|e| lost(&e))?.ok_or_else(ended)?;
-    if message.ppid == DATA {
+    if message.ppid != CONTROL {
         return Err(unexpected());
     }
     ControlMessage::decode(message.payload)

@@ -8,18 +8,24 @@
 //!   | <------------------------- ClockReply |       0           "CPC1"
 //!   | Start -------------------------------> |       0           "CPC1"
 //!   | <------------------------------ Ready |       0           "CPC1"
-//!   | data <----------------------> data    |       1 to n      "CPD1"
+//!   | data <----------------------> data    |       1 to n      "CPD" and the number of the flow
+//!   | responses <------------> responses    |       1 to n      "CPR" and the number of the flow
+//!   | Interval <------------------ Interval |       0           "CPC1"   if the client wants the server's
+//!   | end of flow <--------> end of flow    |       1 to n      "CPE" and the number of the flow
 //!   | End <-------------------------> End   |       0           "CPC1"   from each sender
+//!   | Responded <-------------> Responded   |       0           "CPC1"   from each side that responds
 //!   | Received <---------------> Received   |       0           "CPC1"   from each receiver
 //!   | Summary <-----------------> Summary   |       0           "CPC1"   from both
 //!   | SHUTDOWN ...                          |
 //! ```
 //!
-//! A control message is a JSON object of at most 64 KiB, whose `kind` is its type; unknown fields are
+//! A control message is a JSON object of at most 256 KiB, whose `kind` is its type; unknown fields are
 //! ignored. Data messages of 8 bytes to 1 MiB begin with their sending time
 //! (module `delay`); the rest of their content is arbitrary. An End may overtake data, because streams are
-//! independent: a receiver is complete when it has as many bytes as the End states. A side sends its
-//! Summary when it has sent and received all data and the peer has reported that it has received all data,
+//! independent: a receiver is complete when it has as many bytes of each flow as the End states. Of a flow with partial
+//! reliability, it has received what it will receive when it has the end of flow: a reliable, ordered message, which is sent when all
+//! messages before are acknowledged or abandoned. Responses are reliable; a side has sent all when it has received all requests.
+//! A side sends its Summary when it has sent and received all data and the peer has reported that it has received all data,
 //! so that the CPU time is complete.
 
 use bytes::Bytes;
@@ -28,17 +34,57 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::ClockOffset;
 use super::delay::DelaySummary;
+use super::interval::Interval;
 use super::request::MeasurementRequest;
 use crate::failure::Failure;
 
 /// PPID of control messages: "CPC1".
 pub(super) const CONTROL: Ppid = Ppid(0x4350_4331);
 
-/// PPID of data messages: "CPD1".
-pub(super) const DATA: Ppid = Ppid(0x4350_4431);
+/// Beginnings of the PPIDs of data, responses and ends of flows: "CPD", "CPR" and "CPE". The last byte is the number of the
+/// flow, from 1.
+const DATA: u32 = 0x4350_4400;
+const RESPONSE: u32 = 0x4350_5200;
+const FLOW_END: u32 = 0x4350_4500;
 
 /// Maximum length of a control message, in bytes.
-const MAX_CONTROL: usize = 65_536;
+const MAX_CONTROL: usize = 256 * 1024;
+
+/// Kind of a message, by its PPID. Flows are indices from 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum MessageKind {
+    Control,
+    Data(usize),
+    Response(usize),
+    FlowEnd(usize),
+}
+
+impl MessageKind {
+    /// Returns the kind of a message with this PPID; `None` if it is not of this protocol.
+    pub(super) fn of(ppid: Ppid) -> Option<Self> {
+        if ppid == CONTROL {
+            return Some(Self::Control);
+        }
+        let flow = ((ppid.0 & 0xff) as usize).checked_sub(1)?;
+        match ppid.0 & 0xffff_ff00 {
+            DATA => Some(Self::Data(flow)),
+            RESPONSE => Some(Self::Response(flow)),
+            FLOW_END => Some(Self::FlowEnd(flow)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn ppid(self) -> Ppid {
+        let (kind, flow) = match self {
+            Self::Control => return CONTROL,
+            Self::Data(flow) => (DATA, flow),
+            Self::Response(flow) => (RESPONSE, flow),
+            Self::FlowEnd(flow) => (FLOW_END, flow),
+        };
+        // There are at most 64 flows.
+        Ppid(kind | (flow as u32 + 1))
+    }
+}
 
 /// Number of messages and of their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -69,8 +115,37 @@ impl std::ops::Add for TransferAmount {
     }
 }
 
+/// Messages of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FlowMessages {
+    Data,
+    Responses,
+}
+
+/// Amount of a flow that was received.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct FlowReception {
+    /// Number of the flow, from 1.
+    pub(super) flow: u16,
+    pub(super) of: FlowMessages,
+    #[serde(flatten)]
+    pub(super) amount: TransferAmount,
+    /// Time from the start of the measurement to the last message.
+    pub(super) seconds: f64,
+    /// Number of messages that were sent and not received, the omitted time included; of responses, that of requests without one.
+    pub(super) lost: u64,
+    /// Longest time without a message of the flow between the first one and the last, in seconds.
+    pub(super) longest_interruption: f64,
+    /// One-way delays of data; times between requests and responses.
+    pub(super) delay: Option<DelaySummary>,
+    /// Quantiles of the delay in seconds, if the client records series.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) distribution: Vec<f64>,
+}
+
 /// Amount received, and the time that it took.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Reception {
     #[serde(flatten)]
     pub(super) amount: TransferAmount,
@@ -80,6 +155,9 @@ pub(super) struct Reception {
     pub(super) longest_interruption: f64,
     /// Delays of the messages with a sending time.
     pub(super) delay: Option<DelaySummary>,
+    /// Data and responses of each flow.
+    #[serde(default)]
+    pub(super) flows: Vec<FlowReception>,
 }
 
 /// Cost of the measurement for one side.
@@ -157,7 +235,7 @@ impl MeasurementCost {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum ControlMessage {
-    Request(MeasurementRequest),
+    Request(Box<MeasurementRequest>),
     Accepted,
     /// Asks the server for its time.
     ClockRequest,
@@ -173,8 +251,16 @@ pub(super) enum ControlMessage {
     Refused {
         reason: String,
     },
-    /// The sender of this message has sent all its data, of this amount.
-    End(TransferAmount),
+    /// Statistics of an interval of the server.
+    Interval(Box<Interval>),
+    /// The sender of this message has sent all its data, of these amounts by flow.
+    End {
+        flows: Vec<TransferAmount>,
+    },
+    /// The sender of this message has sent all its responses, of these amounts by flow.
+    Responded {
+        flows: Vec<TransferAmount>,
+    },
     /// The sender of this message has received all data.
     Received(Reception),
     Summary(MeasurementCost),
@@ -214,17 +300,23 @@ impl ControlMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::request::tests::request;
+    use crate::perf::request::tests::{request, request_of};
 
     #[test]
     fn control_messages_are_as_documented() {
-        let encoded = ControlMessage::Request(request()).encode().unwrap();
+        let encoded = ControlMessage::Request(Box::new(request()))
+            .encode()
+            .unwrap();
         assert_eq!(
             encoded,
-            &br#"{"kind":"request","version":2,"direction":"both","extent":{"bytes":7},"size":1000,"streams":3,"unordered":false,"bitrate":8000,"omit":0,"parallel":2,"group":9}"#[..]
+            &br#"{"kind":"request","version":3,"direction":"both","extent":{"bytes":7},"size":1000,"streams":3,"unordered":false,"bitrate":8000,"omit":0,"parallel":2,"group":9,"association":1,"flows":[],"seed":5,"series":0}"#[..]
         );
         let all = [
-            ControlMessage::Request(request()),
+            ControlMessage::Request(Box::new(request())),
+            ControlMessage::Request(Box::new(request_of(&[
+                "size=uniform:100:1400,interval=pareto:1.5:1ms,on=1s,off=2s,lifetime=1s",
+                "reverse,respond=64,messages=9",
+            ]))),
             ControlMessage::Accepted,
             ControlMessage::ClockRequest,
             ControlMessage::ClockReply {
@@ -239,21 +331,53 @@ mod tests {
             ControlMessage::Refused {
                 reason: "no".into(),
             },
-            ControlMessage::End(TransferAmount {
-                bytes: 1,
-                messages: 2,
-            }),
+            ControlMessage::End {
+                flows: vec![TransferAmount {
+                    bytes: 1,
+                    messages: 2,
+                }],
+            },
+            ControlMessage::Responded { flows: vec![] },
             ControlMessage::Received(Reception {
                 amount: TransferAmount::default(),
                 seconds: 0.25,
                 longest_interruption: 0.125,
                 delay: None,
+                flows: vec![FlowReception {
+                    flow: 1,
+                    of: FlowMessages::Responses,
+                    amount: TransferAmount::default(),
+                    seconds: 0.25,
+                    lost: 3,
+                    longest_interruption: 0.5,
+                    delay: None,
+                    distribution: vec![0.5],
+                }],
             }),
             ControlMessage::Summary(MeasurementCost::default()),
         ];
         for control in all {
             let decoded = ControlMessage::decode(control.encode().unwrap().into()).unwrap();
             assert_eq!(decoded, control);
+        }
+    }
+
+    #[test]
+    fn ppids_have_the_number_of_the_flow() {
+        assert_eq!(
+            MessageKind::Data(0).ppid(),
+            Ppid(u32::from_be_bytes(*b"CPD\x01"))
+        );
+        for kind in [
+            MessageKind::Control,
+            MessageKind::Data(63),
+            MessageKind::Response(0),
+            MessageKind::FlowEnd(7),
+        ] {
+            assert_eq!(MessageKind::of(kind.ppid()), Some(kind));
+        }
+        for foreign in [0, DATA, u32::MAX] {
+            assert_eq!(MessageKind::of(Ppid(foreign)), None, "{foreign}");
         }
     }
 

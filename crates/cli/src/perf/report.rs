@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use carrick::EventReport;
+use carrick::{EventReport, PeerText};
 use serde::Serialize;
 
 use super::interval::{Interval, IntervalSum, SumInterval};
@@ -99,6 +99,9 @@ impl Reporter {
             through_daemon: self.through_daemon,
             request,
         };
+        if !request.flows.is_empty() {
+            return self.print("begin", &begin, || self.flows_text(peers, port, request));
+        }
         self.print("begin", &begin, || {
             format!(
                 "[{}] with {} port {port}: messages of {} bytes on {} stream{}{}\n",
@@ -112,15 +115,47 @@ impl Reporter {
         })
     }
 
+    /// Returns the text of the start of a measurement of flows.
+    fn flows_text(&self, peers: &[IpAddr], port: u16, request: &MeasurementRequest) -> String {
+        let test = self.test;
+        let mut lines = vec![format!(
+            "[{test}] with {} port {port}: {} flow{}, seed {}{}\n",
+            crate::endpoint::list(peers),
+            request.flows.len(),
+            if request.flows.len() == 1 { "" } else { "s" },
+            request.seed,
+            omit_text(request)
+        )];
+        for (number, flow) in (1..).zip(&request.flows) {
+            // A server shows the text of its client.
+            let spec = PeerText::new(&flow.spec);
+            let receiver = flow.direction.receiver();
+            lines.push(format!("[{test}] flow {number} to {receiver}: {spec}\n"));
+        }
+        lines.concat()
+    }
+
+    /// Reports an interval of the peer.
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "files of intervals follow"
+    )]
+    pub(super) fn peer_interval(&self, _: &Interval) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Reports an interval, and the sums of several associations that are complete with it.
     pub(super) fn interval(&self, interval: &Interval, role: TransferRole) -> Result<(), Failure> {
-        self.print("interval", interval, || interval.text(self.test, role))?;
+        if self.intervals.is_some() {
+            self.print("interval", interval, || interval.text(self.test, role))?;
+        }
         let Some(sum) = &self.sum else {
             return Ok(());
         };
         // No code panics while it has the lock.
         let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
-        let sums = sum.add(self.test, *interval);
+        let sums = sum.add(self.test, interval.clone());
         sums.iter().try_for_each(|sum| self.sum_interval(sum, role))
     }
 

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::pacing::message_interval;
+use super::distribution::Distribution;
+use super::flow::{Flow, FlowDirection, FlowReliability, MAX_FLOWS, Spacing};
 use super::session::TransferRole;
 
 /// Version of the control protocol.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Maximum length of a data message, in bytes.
 pub(super) const MAX_SIZE: u32 = 1 << 30;
@@ -51,15 +52,15 @@ impl TransferExtent {
 }
 
 /// Request for a measurement.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct MeasurementRequest {
     /// [`VERSION`].
     pub(super) version: u32,
     pub(super) direction: Direction,
     pub(super) extent: TransferExtent,
-    /// Length of each message but the last, in bytes.
+    /// Length of each message but the last, in bytes; with flows, the maximum.
     pub(super) size: u32,
-    /// Number of streams that carry data.
+    /// Number of streams that carry data; with flows, the number of the last one.
     pub(super) streams: u16,
     pub(super) unordered: bool,
     /// Rate of each sender in bit/s; 0 if unlimited. Requests of version 1 lack this field and those below.
@@ -74,9 +75,72 @@ pub(super) struct MeasurementRequest {
     /// Random number of the client.
     #[serde(default)]
     pub(super) group: u64,
+    /// Number of this association of the client, from 0.
+    #[serde(default)]
+    pub(super) association: u16,
+    /// Flows of the command line; empty if the fields above describe one flow in each direction.
+    #[serde(default)]
+    pub(super) flows: Vec<Flow>,
+    /// Random seed of the flows.
+    #[serde(default)]
+    pub(super) seed: u64,
+    /// Length in milliseconds of the intervals of which the client wants the server's statistics; 0 if it wants none.
+    #[serde(default)]
+    pub(super) series: u64,
 }
 
 impl MeasurementRequest {
+    /// Returns the flows, whose numbers are their places from 1.
+    pub(super) fn flows(&self) -> Vec<Flow> {
+        if !self.flows.is_empty() {
+            return self.flows.clone();
+        }
+        let directions: &[FlowDirection] = match self.direction {
+            Direction::ToServer => &[FlowDirection::ToServer],
+            Direction::ToClient => &[FlowDirection::ToClient],
+            Direction::Both => &[FlowDirection::ToServer, FlowDirection::ToClient],
+        };
+        let flow = |direction: &FlowDirection| Flow {
+            spec: String::new(),
+            direction: *direction,
+            stream: 1,
+            streams: self.streams,
+            size: Distribution::Constant(self.size.into()),
+            spacing: match self.bitrate {
+                0 => Spacing::Unlimited,
+                rate => Spacing::Rate(rate),
+            },
+            on_off: None,
+            messages: None,
+            unordered: f64::from(u8::from(self.unordered)),
+            reliability: FlowReliability::Full,
+            respond: None,
+        };
+        directions.iter().map(flow).collect()
+    }
+
+    /// Returns the bytes of the largest messages, and responses, of the side that sends in this direction.
+    pub(super) fn message_memory(&self, direction: FlowDirection) -> u64 {
+        let of_flow = |flow: &Flow| {
+            if flow.direction == direction {
+                u64::from(flow.max_size())
+            } else {
+                flow.respond.unwrap_or(0).into()
+            }
+        };
+        self.flows().iter().map(of_flow).sum()
+    }
+
+    /// Returns the direction of all flows together.
+    pub(super) fn direction_of(flows: &[Flow]) -> Direction {
+        let has = |direction| flows.iter().any(|flow| flow.direction == direction);
+        match (has(FlowDirection::ToServer), has(FlowDirection::ToClient)) {
+            (true, true) => Direction::Both,
+            (false, true) => Direction::ToClient,
+            _ => Direction::ToServer,
+        }
+    }
+
     /// Checks the request of a peer, for which this side may send on streams 0 to `outbound` - 1.
     pub(super) fn check(&self, outbound: u16) -> Result<(), String> {
         if self.version != VERSION {
@@ -91,7 +155,10 @@ impl MeasurementRequest {
         if !(1..=MAX_PARALLEL).contains(&self.parallel) {
             return Err(format!("--parallel must be 1 to {MAX_PARALLEL}"));
         }
-        if u64::from(self.parallel) * u64::from(self.size) > MAX_MESSAGE_MEMORY {
+        self.check_flows()?;
+        let memory = self.message_memory(FlowDirection::ToServer);
+        let memory = memory.max(self.message_memory(FlowDirection::ToClient));
+        if u64::from(self.parallel) * memory > MAX_MESSAGE_MEMORY {
             return Err(format!(
                 "messages of {} bytes for each of {} associations need more than 2 GiB: use a smaller --size or --parallel",
                 self.size, self.parallel
@@ -112,6 +179,27 @@ impl MeasurementRequest {
                 self.streams,
                 outbound.saturating_sub(1)
             ));
+        }
+        Ok(())
+    }
+
+    fn check_flows(&self) -> Result<(), String> {
+        if self.flows.len() > MAX_FLOWS {
+            return Err(format!("at most {MAX_FLOWS} times --flow are possible"));
+        }
+        for (number, flow) in (1..).zip(&self.flows) {
+            let wrong = |error: String| format!("--flow number {number}: {error}");
+            flow.check().map_err(wrong)?;
+            if flow.last_stream() > self.streams {
+                return Err(wrong(format!("stream: must be 1 to {}", self.streams)));
+            }
+        }
+        let is_direction_right = Self::direction_of(&self.flows) == self.direction;
+        if !self.flows.is_empty() && (!is_direction_right || self.extent.bytes().is_some()) {
+            return Err("the flows do not fit the direction or extent of the request".into());
+        }
+        if self.series > 0 && self.series < 100 {
+            return Err("intervals must be at least 100 ms".into());
         }
         Ok(())
     }
@@ -140,9 +228,20 @@ impl MeasurementRequest {
         self.extent.bytes().is_none().then(|| self.duration())
     }
 
-    /// Returns the time between two messages of a sender with a rate; zero without one.
-    pub(super) fn message_interval(&self) -> Duration {
-        message_interval(self.bitrate, self.size)
+    /// Returns a time within which each side sends a message, as far as the request determines it.
+    pub(super) fn longest_pause(&self) -> Duration {
+        let flows = self.flows();
+        let pauses = flows.iter().map(Flow::longest_pause);
+        pauses.min().unwrap_or_default()
+    }
+
+    /// Returns the role of the server.
+    pub(super) fn server_role(&self) -> TransferRole {
+        TransferRole {
+            sends: self.server_sends(),
+            receives: self.client_sends(),
+            inbound: FlowDirection::ToServer,
+        }
     }
 
     /// Returns the role of the client.
@@ -150,6 +249,7 @@ impl MeasurementRequest {
         TransferRole {
             sends: self.client_sends(),
             receives: self.server_sends(),
+            inbound: FlowDirection::ToClient,
         }
     }
 
@@ -179,6 +279,78 @@ pub(super) mod tests {
             omit: 0,
             parallel: 2,
             group: 9,
+            association: 1,
+            flows: Vec::new(),
+            seed: 5,
+            series: 0,
+        }
+    }
+
+    /// Returns a valid request with these flows.
+    pub(in crate::perf) fn request_of(specs: &[&str]) -> MeasurementRequest {
+        let flows: Vec<Flow> = specs.iter().map(|s| Flow::parse(s).unwrap()).collect();
+        MeasurementRequest {
+            direction: MeasurementRequest::direction_of(&flows),
+            extent: TransferExtent::Milliseconds(1000),
+            flows,
+            ..request()
+        }
+    }
+
+    /// The options of iperf3 are a flow in each direction.
+    #[test]
+    fn requests_without_flows_have_one_a_direction() {
+        let flows = request().flows();
+        let directions: Vec<_> = flows.iter().map(|flow| flow.direction).collect();
+        assert_eq!(
+            directions,
+            [FlowDirection::ToServer, FlowDirection::ToClient]
+        );
+        for flow in flows {
+            assert_eq!((flow.stream, flow.last_stream()), (1, 3));
+            assert_eq!(flow.spacing, Spacing::Rate(8000));
+            assert_eq!(flow.max_size(), 1000);
+        }
+    }
+
+    #[test]
+    fn flows_of_a_request_are_checked() {
+        let valid = request_of(&["stream=3,respond=500", "size=2000,reverse"]);
+        assert_eq!(valid.check(4), Ok(()));
+        assert_eq!(valid.direction, Direction::Both);
+        assert_eq!(valid.message_memory(FlowDirection::ToServer), 1000);
+        assert_eq!(valid.message_memory(FlowDirection::ToClient), 2500);
+        let many = vec!["stream=1"; MAX_FLOWS + 1];
+        for (wrong, error) in [
+            (request_of(&many), "at most 64 times --flow"),
+            (
+                request_of(&["stream=4"]),
+                "--flow number 1: stream: must be 1 to 3",
+            ),
+            (
+                MeasurementRequest {
+                    extent: TransferExtent::Bytes(1),
+                    ..valid.clone()
+                },
+                "do not fit the direction or extent",
+            ),
+            (
+                MeasurementRequest {
+                    direction: Direction::ToServer,
+                    ..valid.clone()
+                },
+                "do not fit the direction or extent",
+            ),
+            (
+                MeasurementRequest {
+                    series: 1,
+                    ..valid.clone()
+                },
+                "at least 100 ms",
+            ),
+        ] {
+            let refused = wrong.check(10).unwrap_err();
+            assert!(refused.contains(error), "{refused}");
         }
     }
 

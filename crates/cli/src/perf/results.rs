@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::clock::ClockOffset;
 use super::delay::DelaySummary;
+use super::flow::{Flow, FlowDirection};
 use super::interval::Rate;
-use super::protocol::{MeasurementCost, Reception};
+use super::protocol::{FlowMessages, FlowReception, MeasurementCost, Reception};
 use super::request::MeasurementRequest;
 use super::session::MeasurementOutcome;
 
@@ -45,13 +46,109 @@ impl Clocks {
     }
 }
 
+/// Messages of a flow that were received.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct FlowAmount {
+    pub(super) seconds: f64,
+    #[serde(flatten)]
+    pub(super) rate: Rate,
+    /// Number of messages sent, or of requests, that were not received, or have no response.
+    pub(super) lost: u64,
+    /// Longest time without a message between the first one and the last.
+    pub(super) longest_interruption: f64,
+    /// One-way delays of data; times between requests and responses.
+    pub(super) delay: Option<DelaySummary>,
+}
+
+impl From<&FlowReception> for FlowAmount {
+    fn from(reception: &FlowReception) -> Self {
+        Self {
+            seconds: reception.seconds,
+            rate: Rate::new(reception.amount, reception.seconds),
+            lost: reception.lost,
+            longest_interruption: reception.longest_interruption,
+            delay: reception.delay,
+        }
+    }
+}
+
+impl FlowAmount {
+    fn text(&self) -> String {
+        format!(
+            "{}, {} messages, {} lost, longest interruption {:.1} ms",
+            self.rate.text(),
+            self.rate.messages(),
+            self.lost,
+            self.longest_interruption * 1000.0
+        )
+    }
+}
+
+/// Result of a flow.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct FlowResult {
+    /// Number of the flow, from 1.
+    pub(super) flow: u16,
+    pub(super) direction: FlowDirection,
+    #[serde(flatten)]
+    pub(super) data: Option<FlowAmount>,
+    pub(super) responses: Option<FlowAmount>,
+}
+
+impl FlowResult {
+    /// Returns the results of flows by the receptions of both sides.
+    pub(super) fn all(flows: &[Flow], receptions: &[&FlowReception]) -> Vec<Self> {
+        let result = |(number, flow): (u16, &Flow)| {
+            let amount = |of| {
+                let mut all = receptions.iter();
+                let own = all.find(|own| own.flow == number && own.of == of);
+                own.map(|own| FlowAmount::from(*own))
+            };
+            Self {
+                flow: number,
+                direction: flow.direction,
+                data: amount(FlowMessages::Data),
+                responses: amount(FlowMessages::Responses),
+            }
+        };
+        (1..).zip(flows).map(result).collect()
+    }
+
+    fn text(&self, label: &str) -> String {
+        let mut lines = Vec::new();
+        let (number, receiver) = (self.flow, self.direction.receiver());
+        if let Some(data) = &self.data {
+            lines.push(format!(
+                "[{label}] flow {number} to {receiver}: {}\n",
+                data.text()
+            ));
+            if let Some(delay) = &data.delay {
+                lines.push(format!("[{label}] flow {number} delay: {}\n", delay.text()));
+            }
+        }
+        if let Some(responses) = &self.responses {
+            let text = responses.text();
+            lines.push(format!("[{label}] flow {number} responses: {text}\n"));
+            if let Some(time) = &responses.delay {
+                lines.push(format!(
+                    "[{label}] flow {number} response time: {}\n",
+                    time.text()
+                ));
+            }
+        }
+        lines.concat()
+    }
+}
+
 /// Result of a measurement.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Summary {
     request: MeasurementRequest,
     /// Data received by the server from the client.
     to_server: Option<Direction>,
     to_client: Option<Direction>,
+    /// Results of each flow.
+    pub(super) flows: Vec<FlowResult>,
     clocks: Clocks,
     client: MeasurementCost,
     server: MeasurementCost,
@@ -71,24 +168,31 @@ impl Summary {
     ) -> Self {
         let (to_server, to_client, client, server) = if is_client {
             (
-                outcome.delivered,
-                outcome.received,
+                &outcome.delivered,
+                &outcome.received,
                 outcome.own,
                 outcome.peer,
             )
         } else {
             (
-                outcome.received,
-                outcome.delivered,
+                &outcome.received,
+                &outcome.delivered,
                 outcome.peer,
                 outcome.own,
             )
         };
+        let receptions = to_server.iter().chain(to_client);
+        let receptions: Vec<_> = receptions.flat_map(|own| &own.flows).collect();
+        let flows = FlowResult::all(&request.flows(), &receptions);
+        // A side that receives responses only has a reception, too.
+        let to_server = to_server.as_ref().filter(|_| request.client_sends());
+        let to_client = to_client.as_ref().filter(|_| request.server_sends());
         let [to_server, to_client] = [to_server, to_client].map(|r| r.map(Direction::from));
         Self {
-            request: *request,
+            request: request.clone(),
             to_server,
             to_client,
+            flows,
             clocks: outcome.clocks.into(),
             client,
             server,
@@ -105,6 +209,9 @@ impl Summary {
             if let Some(delay) = direction.and_then(|d| d.delay) {
                 lines.push(format!("[{label}] delay to {name}: {}\n", delay.text()));
             }
+        }
+        if !self.request.flows.is_empty() {
+            lines.extend(self.flows.iter().map(|flow| flow.text(label)));
         }
         lines.push(format!("[{label}] {}\n", self.clocks.text()));
         if !self.is_part {
@@ -222,8 +329,8 @@ struct Direction {
     delay: Option<DelaySummary>,
 }
 
-impl From<Reception> for Direction {
-    fn from(reception: Reception) -> Self {
+impl From<&Reception> for Direction {
+    fn from(reception: &Reception) -> Self {
         Self {
             seconds: reception.seconds,
             rate: Rate::new(reception.amount, reception.seconds),
@@ -247,7 +354,7 @@ impl Direction {
 }
 
 /// Transfer of one side until a signal, or the end of the association, ended the measurement.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct PartialResult {
     pub(super) seconds: f64,
     /// Messages accepted by the protocol.
@@ -256,6 +363,8 @@ pub(super) struct PartialResult {
     /// Delays of the received messages.
     pub(super) delay: Option<DelaySummary>,
     pub(super) cost: MeasurementCost,
+    /// Data and responses of each flow that this side has received.
+    pub(super) flows: Vec<FlowReception>,
 }
 
 impl PartialResult {
@@ -272,6 +381,7 @@ impl PartialResult {
             received: sum(self.received, other.received),
             delay: None,
             cost: self.cost.with(&other.cost),
+            flows: Vec::new(),
         }
     }
 
@@ -309,8 +419,8 @@ impl PartialResult {
 mod tests {
     use super::*;
     use crate::perf::protocol::TransferAmount;
-    use crate::perf::request::tests::request;
-    use crate::perf::request::{Direction as RequestedDirection, TransferExtent};
+    use crate::perf::request::Direction as RequestedDirection;
+    use crate::perf::request::tests::{request, request_of};
 
     #[test]
     fn the_cpu_time_of_both_sides_counts() {
@@ -327,22 +437,17 @@ mod tests {
             seconds: 2.0,
             longest_interruption: 0.0123,
             delay: None,
+            flows: Vec::new(),
         };
         let summary = Summary {
             request: MeasurementRequest {
-                version: 2,
                 direction: RequestedDirection::ToServer,
-                extent: TransferExtent::Bytes(1_000_000_000),
-                size: 1_000_000_000,
-                streams: 1,
-                unordered: false,
-                bitrate: 0,
-                omit: 0,
                 parallel: 1,
-                group: 0,
+                ..request()
             },
-            to_server: Some(reception.into()),
+            to_server: Some((&reception).into()),
             to_client: None,
+            flows: Vec::new(),
             clocks: ClockOffset {
                 offset: -2_000_000,
                 round_trip: 1_000_000,
@@ -368,7 +473,7 @@ mod tests {
             text.contains("the client: -2.000 ms ± 0.500 ms; smallest round trip 1.000 ms"),
             "{text}"
         );
-        let sum = SummarySum::new(&[summary, summary]).unwrap().text();
+        let sum = SummarySum::new(&[summary.clone(), summary]).unwrap().text();
         assert!(
             sum.contains("[SUM] to server:    2.00 GB    8.00 Gbit/s"),
             "{sum}"
@@ -376,6 +481,55 @@ mod tests {
         // Both associations measure the CPU time of the same two processes.
         assert!(sum.contains("[SUM] client: 1.50 s CPU"), "{sum}");
         assert!(sum.contains("[SUM] both: 1.50 s CPU per GB"), "{sum}");
+    }
+
+    #[test]
+    fn each_flow_has_its_data_and_responses() {
+        let request = request_of(&["stream=1,respond=64", "reverse"]);
+        let reception = |flow, of, messages| FlowReception {
+            flow,
+            of,
+            amount: TransferAmount {
+                bytes: 100 * messages,
+                messages,
+            },
+            seconds: 1.0,
+            lost: 7 - messages,
+            longest_interruption: 0.25,
+            delay: None,
+            distribution: vec![],
+        };
+        let all = |flows: Vec<FlowReception>| {
+            Some(Reception {
+                amount: TransferAmount::default(),
+                seconds: 1.0,
+                longest_interruption: 0.0,
+                delay: None,
+                flows,
+            })
+        };
+        let outcome = MeasurementOutcome {
+            received: all(vec![
+                reception(1, FlowMessages::Responses, 5),
+                reception(2, FlowMessages::Data, 4),
+            ]),
+            delivered: all(vec![reception(1, FlowMessages::Data, 6)]),
+            own: MeasurementCost::default(),
+            peer: MeasurementCost::default(),
+            clocks: ClockOffset {
+                offset: 0,
+                round_trip: 0,
+            },
+        };
+        let text = Summary::new(&request, &outcome, true).text("1");
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("flow")).collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[0].starts_with("[1] flow 1 to server:") && lines[0].contains(" 1 lost"));
+        assert!(lines[1].starts_with("[1] flow 1 responses:") && lines[1].contains(" 2 lost"));
+        assert!(
+            lines[2].starts_with("[1] flow 2 to client:")
+                && lines[2].contains("4 messages, 3 lost")
+        );
     }
 
     /// The sums do not overflow.
@@ -386,6 +540,16 @@ mod tests {
             packets_sent: u64::MAX,
             ..MeasurementCost::default()
         };
+        let flow = |of, lost| FlowReception {
+            flow: u16::MAX,
+            of,
+            amount: TransferAmount::default(),
+            seconds: -1.0,
+            lost,
+            longest_interruption: f64::MAX,
+            delay: None,
+            distribution: vec![f64::MAX; 1000],
+        };
         let reception = Reception {
             amount: TransferAmount {
                 bytes: u64::MAX,
@@ -394,9 +558,13 @@ mod tests {
             seconds: -1.0,
             longest_interruption: f64::MAX,
             delay: None,
+            flows: vec![
+                flow(FlowMessages::Data, u64::MAX),
+                flow(FlowMessages::Data, 1),
+            ],
         };
         let outcome = MeasurementOutcome {
-            received: Some(reception),
+            received: Some(reception.clone()),
             delivered: Some(reception),
             own: most,
             peer: most,
@@ -411,7 +579,7 @@ mod tests {
         assert!(text.contains("[1] to client"), "{text}");
         assert!(text.contains("[1] clock of the server"), "{text}");
         assert!(!text.contains("CPU"), "{text}");
-        let sum = SummarySum::new(&[summary, summary]).unwrap();
+        let sum = SummarySum::new(&[summary.clone(), summary]).unwrap();
         assert_eq!(sum.client.retransmissions, u64::MAX);
         assert!(sum.text().contains("[SUM] to server"));
     }

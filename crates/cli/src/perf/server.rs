@@ -10,12 +10,12 @@ use tokio::task::JoinSet;
 use super::OutputArguments;
 use super::admission::{MeasurementGuard, RunningMeasurements};
 use super::control::send_control;
-use super::protocol::{ControlMessage, DATA};
+use super::protocol::{CONTROL, ControlMessage};
 use super::receiver::unexpected;
 use super::report::Reporter;
 use super::request::{MAX_DURATION, MeasurementRequest};
 use super::results::Summary;
-use super::session::{Session, SessionEnd, TransferRole, ended, lost};
+use super::session::{Session, SessionEnd, ended, lost};
 use crate::endpoint::{self, EndpointArguments, OpenedEndpoint};
 use crate::failure::Failure;
 use crate::runtime::{interrupted, signal_received, until_signal};
@@ -181,11 +181,13 @@ async fn measure(
         association.control().peer_port(),
         &request,
     )?;
-    let role = TransferRole {
-        sends: request.server_sends(),
-        receives: request.client_sends(),
-    };
-    let mut session = Session::new(association, request, role, Box::new(running.overlap()))?;
+    let role = request.server_role();
+    let mut session = Session::new(
+        association,
+        request.clone(),
+        role,
+        Box::new(running.overlap()),
+    )?;
     until_signal(session.accept()).await?;
     let end = tokio::time::timeout(MAX_DURATION + REQUEST_TIME, session.run(reporter)).await;
     let end = end.map_err(|_| Failure::Run("the transfer takes longer than 24 h".into()))??;
@@ -228,11 +230,11 @@ async fn refuse(association: &mut Association, reason: &str) -> Result<(), Failu
 }
 
 fn read_request(message: Message) -> Result<MeasurementRequest, Failure> {
-    if message.ppid == DATA {
+    if message.ppid != CONTROL {
         return Err(unexpected());
     }
     match ControlMessage::decode(message.payload)? {
-        ControlMessage::Request(request) => Ok(request),
+        ControlMessage::Request(request) => Ok(*request),
         _ => Err(unexpected()),
     }
 }

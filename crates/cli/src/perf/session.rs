@@ -9,20 +9,21 @@ use carrick::{
     SendHalf,
 };
 use nix::sys::signal::Signal;
-use tokio::sync::Barrier;
+use tokio::sync::{Barrier, mpsc};
+use tokio::task::JoinSet;
 use tokio::time::{Duration, Interval, MissedTickBehavior};
 
 use super::clock::{ClockOffset, MeasurementClock};
 use super::control::{Outbox, send_control};
-use super::delay::DelayRecorder;
+use super::flow::{Flow, FlowDirection};
 use super::interval::{Progress, Rate};
 use super::preparation;
 use super::protocol::{ControlMessage, MeasurementCost, Reception, TransferAmount};
-use super::receiver::Receiver;
+use super::receiver::{ReceivedRequest, Receiver, unexpected};
 use super::report::Reporter;
 use super::request::MeasurementRequest;
 use super::results::PartialResult;
-use super::sender::send_data;
+use super::sender::{FlowSender, respond};
 use super::silence::{PeerActivity, SilenceDetector};
 use super::tally::TransferTally;
 use crate::cpu::CpuTime;
@@ -37,6 +38,12 @@ const BATCH: usize = 256;
 /// Time between two checks whether packets of the peer arrive.
 const SILENCE_CHECK: Duration = Duration::from_secs(1);
 
+/// Maximum number of requests of the peer that wait for their responses. Further ones have none.
+const MAX_REQUESTS: usize = 4096;
+
+/// Maximum number of control messages that wait, with which intervals are still reported to the client.
+const MAX_WAITING: usize = 1024;
+
 /// Maximum time from the request to the start of the transfer.
 const PREPARATION: Duration = Duration::from_mins(1);
 
@@ -48,10 +55,12 @@ const SHUTDOWN: Duration = Duration::from_mins(1);
 pub(super) struct TransferRole {
     pub(super) sends: bool,
     pub(super) receives: bool,
+    /// Direction of the data that this side receives.
+    pub(super) inbound: FlowDirection,
 }
 
 /// Results of both sides, seen from this one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct MeasurementOutcome {
     /// Reception of this side.
     pub(super) received: Option<Reception>,
@@ -79,6 +88,9 @@ pub(super) struct Session {
     events: Option<Events>,
     request: MeasurementRequest,
     role: TransferRole,
+    flows: Vec<Flow>,
+    /// This side responds to requests of the peer.
+    responds: bool,
     clock: MeasurementClock,
     clocks: ClockOffset,
     start: Instant,
@@ -88,7 +100,11 @@ pub(super) struct Session {
     omitting: bool,
     /// Amount sent, and cost, before the part that is counted.
     omitted: (TransferAmount, MeasurementCost),
-    sent: Arc<TransferTally>,
+    /// Amounts of data, and of responses, sent by flow.
+    sent: Vec<Arc<TransferTally>>,
+    responded: Vec<Arc<TransferTally>>,
+    /// Requests that wait for their responses; `None` when all were received.
+    requests: Option<mpsc::Sender<ReceivedRequest>>,
     incoming: Receiver,
     reception: Option<Reception>,
     own: Option<MeasurementCost>,
@@ -108,17 +124,20 @@ impl Session {
         shared: Box<dyn Fn() -> bool + Send + Sync>,
     ) -> Result<Self, Failure> {
         let clock = MeasurementClock::new();
-        let delays = DelayRecorder::new(clock, request.size)?;
+        let flows = request.flows();
+        let inbound = role.inbound;
+        let is_request = |flow: &Flow| flow.direction == inbound && flow.respond.is_some();
+        let tallies = || flows.iter().map(|_| Arc::default()).collect();
+        let start = Instant::now();
         let events = association.take_events();
         let (sender, receiver) = association.split();
         let abort = AbortOnDrop::new(sender.clone(), "the measurement was aborted");
-        let start = Instant::now();
         Ok(Self {
             sender,
             receiver,
             events,
-            request,
             role,
+            responds: flows.iter().any(is_request),
             clock,
             clocks: ClockOffset {
                 offset: 0,
@@ -128,8 +147,12 @@ impl Session {
             counted_from: start,
             omitting: request.omit > 0,
             omitted: (TransferAmount::default(), cpu_cost()),
-            sent: Arc::default(),
-            incoming: Receiver::new(start, delays),
+            sent: tallies(),
+            responded: tallies(),
+            requests: None,
+            incoming: Receiver::new(start, &flows, inbound, clock)?,
+            flows,
+            request,
             reception: None,
             own: None,
             counters: AssociationCounters::default(),
@@ -215,24 +238,27 @@ impl Session {
         reporter: &Reporter,
     ) -> Result<SessionEnd, Failure> {
         let sender = self.sender.clone();
-        let request = self.request;
-        let sent = Arc::clone(&self.sent);
-        let mut sending = pin!(send_data(&sender, &request, &sent, self.clock));
-        let mut sends = self.role.sends;
+        let mut sending = self.start_flows();
+        let mut responding = self.start_responses();
         let outbox = Outbox::default();
         let mut sending_control = pin!(outbox.send_all(&sender));
-        let omission = tokio::time::Instant::from_std(self.start) + request.omit();
+        let omission = tokio::time::Instant::from_std(self.start) + self.request.omit();
         let mut omission = pin!(tokio::time::sleep_until(omission));
-        let mut ticks = reporter.intervals.map(timer);
+        let mut ticks = self.interval_length(reporter).map(timer);
         let mut checks = timer(SILENCE_CHECK);
-        let mut silence = SilenceDetector::new(self.start, self.request.message_interval());
+        let mut silence = SilenceDetector::new(self.start, self.request.longest_pause());
         let mut events = self.events.take();
         loop {
             tokio::select! {
-                done = &mut sending, if sends => {
-                    sends = false;
-                    done.map_err(|e| Failure::Run(e.to_string()))?;
-                    outbox.add(&ControlMessage::End(sent.amount()))?;
+                Some(done) = sending.join_next() => {
+                    task_result(done)?;
+                    if sending.is_empty() {
+                        outbox.add(&ControlMessage::End { flows: amounts(&self.sent) })?;
+                    }
+                }
+                Some(done) = responding.join_next() => {
+                    task_result(done)?;
+                    outbox.add(&ControlMessage::Responded { flows: amounts(&self.responded) })?;
                 }
                 done = &mut sending_control, if !outbox.is_empty() => {
                     done?;
@@ -240,13 +266,16 @@ impl Session {
                 }
                 message = self.receiver.recv() => {
                     let message = message.map_err(|e| lost(&e))?.ok_or_else(ended)?;
-                    self.incoming.take(message, Instant::now())?;
+                    self.take(message, Instant::now())?;
                     self.take_more()?;
-                    self.answer(&outbox).await?;
+                    for interval in self.incoming.peer_intervals.drain(..) {
+                        reporter.peer_interval(&interval)?;
+                    }
+                    self.answer(progress, reporter, &outbox).await?;
                 }
                 () = &mut omission, if self.omitting => {
-                    if reporter.intervals.is_some() {
-                        self.report(progress, reporter).await?;
+                    if self.interval_length(reporter).is_some() {
+                        self.report(progress, reporter, &outbox).await?;
                     }
                     self.end_omission().await?;
                     progress.omitting = false;
@@ -259,7 +288,7 @@ impl Session {
                     let is_omission_due = self.omitting && omission.deadline().elapsed() > Duration::ZERO;
                     // Peers that are silent are reported once; the next interval includes this time.
                     if !silence.is_reported() && !is_omission_due {
-                        self.report(progress, reporter).await?;
+                        self.report(progress, reporter, &outbox).await?;
                     }
                 }
                 _ = checks.tick() => self.check_silence(&mut silence, reporter).await?,
@@ -280,7 +309,6 @@ impl Session {
                 }
             }
             if let Some(outcome) = self.outcome().filter(|_| outbox.is_empty()) {
-                self.report_rest(progress, reporter).await?;
                 return Ok(SessionEnd::Complete(outcome));
             }
         }
@@ -292,9 +320,10 @@ impl Session {
         progress: &mut Progress,
         reporter: &Reporter,
     ) -> Result<PartialResult, Failure> {
-        self.report_rest(progress, reporter).await?;
+        self.report_rest(progress, reporter, &Outbox::default())
+            .await?;
         let seconds = self.counted_from.elapsed().as_secs_f64();
-        let sent = self.sent.amount().since(self.omitted.0);
+        let sent = self.sent_amount().since(self.omitted.0);
         let received = self.incoming.counted();
         let partial = PartialResult {
             seconds,
@@ -302,6 +331,9 @@ impl Session {
             received: self.role.receives.then(|| Rate::new(received, seconds)),
             delay: self.incoming.delay(),
             cost: self.cost().await,
+            flows: self
+                .incoming
+                .flows(&amounts(&self.sent), self.request.series > 0),
         };
         reporter.interrupted(&partial)?;
         Ok(partial)
@@ -311,8 +343,72 @@ impl Session {
     async fn end_omission(&mut self) -> Result<(), Failure> {
         self.omitting = false;
         self.counted_from = Instant::now();
-        self.omitted = (self.sent.amount(), self.total_cost().await);
+        self.omitted = (self.sent_amount(), self.total_cost().await);
         self.incoming.omit_until(self.counted_from);
+        Ok(())
+    }
+
+    /// Starts the flows that this side sends.
+    fn start_flows(&self) -> JoinSet<Result<(), Failure>> {
+        let mut tasks = JoinSet::new();
+        for (index, flow) in self.flows.iter().enumerate() {
+            if flow.direction != self.role.inbound {
+                let flow = FlowSender::new(
+                    self.sender.clone(),
+                    &self.request,
+                    (index, flow.clone()),
+                    self.incoming.permits(index),
+                    Arc::clone(&self.sent[index]),
+                    self.clock,
+                );
+                tasks.spawn(flow.run());
+            }
+        }
+        tasks
+    }
+
+    /// Starts the responses to requests of the peer, if there are any.
+    fn start_responses(&mut self) -> JoinSet<Result<(), Failure>> {
+        let mut tasks = JoinSet::new();
+        if self.responds {
+            let (requests, waiting) = mpsc::channel(MAX_REQUESTS);
+            self.requests = Some(requests);
+            let (flows, tallies) = (self.flows.clone(), self.responded.clone());
+            tasks.spawn(respond(
+                self.sender.clone(),
+                flows,
+                tallies,
+                waiting,
+                self.clock,
+            ));
+        }
+        tasks
+    }
+
+    /// Returns the amount of data sent so far.
+    fn sent_amount(&self) -> TransferAmount {
+        amounts(&self.sent)
+            .into_iter()
+            .fold(TransferAmount::default(), |a, b| a + b)
+    }
+
+    /// Returns the length of the intervals; `None` without intervals.
+    fn interval_length(&self, reporter: &Reporter) -> Option<Duration> {
+        match self.request.series {
+            0 => reporter.intervals,
+            milliseconds => Some(Duration::from_millis(milliseconds)),
+        }
+    }
+
+    /// Processes a message.
+    fn take(&mut self, message: carrick::Message, now: Instant) -> Result<(), Failure> {
+        let request = self.incoming.take(message, now)?;
+        if let (Some(request), Some(requests)) = (request, &self.requests)
+            && self.flows[request.flow].respond.is_some()
+        {
+            // A request that finds the queue full has no response.
+            let _ = requests.try_send(request);
+        }
         Ok(())
     }
 
@@ -321,7 +417,7 @@ impl Session {
         let now = Instant::now();
         for _ in 0..BATCH {
             match self.receiver.try_recv() {
-                Ok(message) => self.incoming.take(message, now)?,
+                Ok(message) => self.take(message, now)?,
                 // The next call of `recv` reports the end of the association.
                 Err(_) => return Ok(()),
             }
@@ -330,24 +426,38 @@ impl Session {
     }
 
     /// Sends the control messages that are due: first that all data was received, then the Summary.
-    async fn answer(&mut self, outbox: &Outbox) -> Result<(), Failure> {
-        if self.role.receives
+    async fn answer(
+        &mut self,
+        progress: &mut Progress,
+        reporter: &Reporter,
+        outbox: &Outbox,
+    ) -> Result<(), Failure> {
+        if self.requests.is_some() && self.incoming.has_all_data() {
+            // The responses end when all requests were received.
+            self.requests = None;
+        }
+        let (sent, with_series) = (amounts(&self.sent), self.request.series > 0);
+        let expects = self.incoming.expects_messages();
+        if expects
             && self.reception.is_none()
-            && let Some(mut reception) = self.incoming.complete()?
+            && let Some(mut reception) = self.incoming.complete(&sent, with_series)?
         {
             if self.omitting {
                 // The peer has sent less than the time that is not counted.
+                let seconds = reception.seconds;
                 self.end_omission().await?;
-                reception.amount = self.incoming.counted();
-                reception.delay = None;
-                reception.longest_interruption = 0.0;
+                let counted = self.incoming.complete(&sent, with_series)?;
+                reception = counted.ok_or_else(unexpected)?;
+                reception.seconds = seconds;
             }
-            self.reception = Some(reception);
+            self.reception = Some(reception.clone());
             outbox.add(&ControlMessage::Received(reception))?;
         }
-        let received = !self.role.receives || self.reception.is_some();
-        let delivered = !self.role.sends || self.incoming.reception.is_some();
+        let received = !expects || self.reception.is_some();
+        let sends = self.role.sends || self.responds;
+        let delivered = !sends || self.incoming.reception.is_some();
         if received && delivered && self.own.is_none() {
+            self.report_rest(progress, reporter, outbox).await?;
             let cost = self.cost().await;
             self.own = Some(cost);
             outbox.add(&ControlMessage::Summary(cost))?;
@@ -357,8 +467,8 @@ impl Session {
 
     fn outcome(&self) -> Option<MeasurementOutcome> {
         Some(MeasurementOutcome {
-            received: self.reception,
-            delivered: self.incoming.reception,
+            received: self.reception.clone(),
+            delivered: self.incoming.reception.clone(),
             own: self.own?,
             peer: self.incoming.cost?,
             clocks: self.clocks,
@@ -426,19 +536,34 @@ impl Session {
         }
     }
 
-    /// Reports an interval that ends now.
+    /// Reports an interval that ends now; also to the client, if it wants that.
     async fn report(
         &mut self,
         progress: &mut Progress,
         reporter: &Reporter,
+        outbox: &Outbox,
     ) -> Result<(), Failure> {
         // The association may have ended.
         let stats = self.sender.control().stats().await.ok();
         let paths = self.sender.control().paths().await.unwrap_or_default();
-        let (sent, received) = (self.sent.amount(), self.incoming.tally.amount());
-        let delay = self.incoming.take_interval_delay();
-        let interval = progress.step(sent, received, delay, stats.as_ref(), &paths);
+        let (sent, received) = (self.sent_amount(), self.incoming.amount());
+        let (delay, mut flows) = self.incoming.take_interval(&amounts(&self.sent));
+        if !self.wants_flows() {
+            flows.clear();
+        }
+        let interval = progress.step(sent, received, delay, stats.as_ref(), &paths, flows);
+        if self.request.series > 0
+            && self.role.inbound == FlowDirection::ToServer
+            && outbox.len() < MAX_WAITING
+        {
+            outbox.add(&ControlMessage::Interval(Box::new(interval.clone())))?;
+        }
         reporter.interval(&interval, self.role)
+    }
+
+    /// Returns whether intervals have the statistics of each flow.
+    fn wants_flows(&self) -> bool {
+        !self.request.flows.is_empty() || self.request.series > 0
     }
 
     /// Reports the last interval, which is shorter, so that the intervals add up to the whole.
@@ -446,13 +571,26 @@ impl Session {
         &mut self,
         progress: &mut Progress,
         reporter: &Reporter,
+        outbox: &Outbox,
     ) -> Result<(), Failure> {
-        let (sent, received) = (self.sent.amount(), self.incoming.tally.amount());
-        if reporter.intervals.is_none() || !progress.has_more(sent, received) {
+        let (sent, received) = (self.sent_amount(), self.incoming.amount());
+        let has_more = progress.has_more(sent, received, self.incoming.responses());
+        if self.interval_length(reporter).is_none() || !has_more {
             return Ok(());
         }
-        self.report(progress, reporter).await
+        self.report(progress, reporter, outbox).await
     }
+}
+
+/// Returns the amounts of tallies.
+fn amounts(tallies: &[Arc<TransferTally>]) -> Vec<TransferAmount> {
+    tallies.iter().map(|own| own.amount()).collect()
+}
+
+/// Returns the result of a task.
+fn task_result(done: Result<Result<(), Failure>, tokio::task::JoinError>) -> Result<(), Failure> {
+    let failed = |e| Failure::Run(format!("a sender failed: {e}"));
+    done.map_err(failed)?
 }
 
 pub(super) fn lost(error: &RecvError) -> Failure {

@@ -11,12 +11,12 @@ use crate::paths::{Hosts, start_on};
 use crate::support::{Finished, Running, free_udp_port, run, start};
 
 /// Starts a server on a UDP port that the system selects; returns it with the arguments to reach it.
-struct Server {
-    running: Running,
-    udp_port: String,
+pub(crate) struct Server {
+    pub(crate) running: Running,
+    pub(crate) udp_port: String,
 }
 
-fn server(addresses: &[&str], more: &[&str]) -> Server {
+pub(crate) fn server(addresses: &[&str], more: &[&str]) -> Server {
     let mut arguments = vec!["perf", "server", "--json", "--udp-port", "0"];
     for address in addresses {
         arguments.extend(["--bind", address]);
@@ -33,7 +33,7 @@ fn server(addresses: &[&str], more: &[&str]) -> Server {
     }
 }
 
-fn client(peers: &str, server: &Server, more: &[&str]) -> Finished {
+pub(crate) fn client(peers: &str, server: &Server, more: &[&str]) -> Finished {
     let mut arguments = vec!["perf", "client", peers, "-J"];
     arguments.extend(["--peer-udp-port", &server.udp_port]);
     arguments.extend(more);
@@ -41,7 +41,7 @@ fn client(peers: &str, server: &Server, more: &[&str]) -> Finished {
 }
 
 /// Returns the only summary in the output of a successful side.
-fn summary(side: &Finished) -> Value {
+pub(crate) fn summary(side: &Finished) -> Value {
     assert_eq!(side.code, Some(0), "{side:?}");
     assert_eq!(side.errors, "");
     let lines = side.json();
@@ -52,7 +52,7 @@ fn summary(side: &Finished) -> Value {
 }
 
 /// Runs a measurement, asserts that both sides report the same numbers, and returns them.
-fn measure(addresses: &[&str], more: &[&str]) -> Value {
+pub(crate) fn measure(addresses: &[&str], more: &[&str]) -> Value {
     let server = server(addresses, &["--once"]);
     let client = client(&addresses.join(","), &server, more);
     let of_client = summary(&client);
@@ -241,7 +241,7 @@ fn intervals_add_up_to_the_result() {
 }
 
 /// Returns the lines of a side with an event.
-fn events(side: &Finished, event: &str) -> Vec<Value> {
+pub(crate) fn events(side: &Finished, event: &str) -> Vec<Value> {
     let mut lines = side.json();
     lines.retain(|line| line["event"] == event);
     lines
@@ -342,7 +342,7 @@ fn control_messages(server: &Server, messages: &[Value]) -> (Running, std::proce
 #[cfg(target_os = "linux")]
 fn request(parallel: u16) -> Value {
     serde_json::json!({
-        "kind": "request", "version": 2, "direction": "to_client", "extent": {"bytes": 1000}, "size": 1000,
+        "kind": "request", "version": 3, "direction": "to_client", "extent": {"bytes": 1000}, "size": 1000,
         "streams": 1, "unordered": false, "bitrate": 0, "omit": 0, "parallel": parallel, "group": 1,
     })
 }
