@@ -1,5 +1,7 @@
 //! Number formats for tables and texts.
 
+use carrick_figures::text::trimmed;
+
 /// Formats a measured value with about four significant digits.
 pub fn measured(value: f64) -> String {
     format!("{value:.*}", decimals(value))
@@ -31,18 +33,6 @@ pub fn bound(value: f64) -> String {
 /// Formats a given value, such as a published one, with its own decimals, at most three.
 pub fn given(value: f64) -> String {
     trimmed(&format!("{value:.3}"))
-}
-
-fn trimmed(text: &str) -> String {
-    let text = if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        text
-    };
-    match text {
-        "-0" => "0".into(),
-        text => text.into(),
-    }
 }
 
 fn decimals(value: f64) -> usize {

@@ -9,13 +9,10 @@
 
 mod capture;
 mod compare;
-mod drawing;
 mod error;
-pub mod figure;
 pub mod file;
 pub mod format;
 pub mod live;
-mod markup;
 mod numbered;
 mod options;
 pub mod output;
@@ -28,8 +25,8 @@ pub mod stats;
 mod trace;
 
 pub use capture::capture_interfaces;
+pub use carrick_figures::{Drawing, DrawnLink, DrawnNode, figure};
 pub use compare::{ComparedRow, Comparison, EarlierResults};
-pub use drawing::{Drawing, DrawnLink, DrawnNode};
 pub use error::LabError;
 pub use options::{Progress, RunOptions, Silent};
 pub use publication::{FittedSetting, Publication};

@@ -7,8 +7,8 @@ mod section;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::figure;
 use crate::result::{Row, ScenarioResult, TOLERANCE, TOLERANCE_POINTS, Tally};
+use carrick_figures::STYLE as FIGURE_STYLE;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -48,7 +48,7 @@ pub fn to_html(info: &RunInfo, results: &[ScenarioResult]) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { "Carrick: " (info.title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(figure::STYLE)) }
+                style { (PreEscaped(STYLE)) (PreEscaped(FIGURE_STYLE)) }
             }
             body {
                 h1 { (info.title) }
@@ -159,8 +159,8 @@ fn unit(unit: &str) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::markup::escape;
     use crate::result::tests::sample;
+    use carrick_figures::escape;
 
     #[test]
     fn every_row_split_note_and_setting_is_in_the_report() {

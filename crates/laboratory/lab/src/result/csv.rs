@@ -1,8 +1,8 @@
 //! Rows as CSV (RFC 4180): CRLF after each record, quotes where required.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use carrick_figures::csv::record;
 use serde_json::Value;
 
 use super::{LiveRow, Row, to_value};
@@ -68,25 +68,6 @@ fn text_of(value: &Value) -> String {
         number => number
             .as_f64()
             .map_or_else(String::new, |own| own.to_string()),
-    }
-}
-
-/// Appends a record.
-pub(crate) fn record(out: &mut String, fields: impl IntoIterator<Item = impl AsRef<str>>) {
-    let fields = fields.into_iter();
-    let fields: Vec<String> = fields
-        .map(|text| field(text.as_ref()).into_owned())
-        .collect();
-    out.push_str(&fields.join(","));
-    out.push_str("\r\n");
-}
-
-/// Quotes a field if necessary.
-pub(crate) fn field(text: &str) -> Cow<'_, str> {
-    if text.contains(['"', ',', '\r', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\"")).into()
-    } else {
-        text.into()
     }
 }
 

@@ -7,23 +7,24 @@ mod verdict;
 
 use std::collections::BTreeMap;
 
+use carrick_figures::Drawing;
+use carrick_figures::figure::Figure;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use csv::{field, record};
+pub(crate) use carrick_figures::csv::field;
+pub use carrick_figures::text::wrap;
 pub use csv::{live_to_csv, repetitions_to_csv, to_csv};
 pub(crate) use live::LiveValues;
 #[cfg(test)]
 pub(crate) use live::tests::sample as live_sample;
 pub use live::{Agreement, LiveResult, LiveRow};
 pub(crate) use table::table;
-pub use table::{COLUMNS, live_to_table, to_plain_table, to_table, wrap};
+pub use table::{COLUMNS, live_to_table, to_plain_table, to_table};
 pub(crate) use verdict::{TOLERANCE, TOLERANCE_POINTS};
 pub use verdict::{Tally, Verdict};
 
 use crate::compare::{Comparison, FORMAT};
-use crate::drawing::Drawing;
-use crate::figure::Figure;
 use crate::file::Cell;
 use crate::format;
 use crate::publication::{FittedSetting, Publication};

@@ -1,5 +1,6 @@
 //! Rows as a table for a terminal.
 
+use carrick_figures::text::wrap;
 use unicode_width::UnicodeWidthStr;
 
 use super::{Column, LiveRow, Row, Verdict};
@@ -126,21 +127,6 @@ fn line(out: &mut String, cells: &[String], widths: &[usize]) {
     out.push('\n');
 }
 
-/// Wraps `text` at spaces to lines of at most `width` columns; a longer word is on its own line.
-pub fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(last) if last.width() + 1 + word.width() <= width => {
-                last.push(' ');
-                last.push_str(word);
-            }
-            _ => lines.push(word.into()),
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::sample;
@@ -194,14 +180,5 @@ mod tests {
             line[..line.find("ms").unwrap()].width()
         };
         assert_eq!(column(2), column(3));
-    }
-
-    #[test]
-    fn wrapping_keeps_every_word() {
-        let text = "one two three four five";
-        let lines = wrap(text, 9);
-        assert_eq!(lines.join(" "), text);
-        assert!(lines.iter().all(|line| line.width() <= 9));
-        assert!(wrap("", 9).is_empty());
     }
 }

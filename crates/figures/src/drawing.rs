@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::figure::{self, paint};
+use crate::paint::{self, paint};
 
 /// Width of a drawing in user units.
 const WIDTH: f64 = 520.0;
@@ -66,7 +66,7 @@ impl Drawing {
     /// Renders an SVG element; `standalone` adds the background of a separate file.
     pub fn to_svg(&self, standalone: bool) -> String {
         let mut out = String::new();
-        figure::open(
+        paint::open(
             &mut out,
             (WIDTH, self.height),
             &self.description,
@@ -101,7 +101,7 @@ impl Drawing {
         let _ = write!(
             out,
             "<path {} d=\"M{ax} {ay}Q{mx} {} {bx} {by}\"/>",
-            figure::link(link.dashed),
+            paint::link(link.dashed),
             my + 2.0 * link.bend
         );
         // The label is placed beside the line, on the side to which it is bent.
@@ -115,7 +115,7 @@ impl Drawing {
 fn text(out: &mut String, x: f64, y: f64, lines: &[String], class: &str) {
     let first = y - (lines.len() as f64 - 1.0) * LINE_HEIGHT / 2.0 + 5.0;
     for (i, line) in lines.iter().enumerate() {
-        figure::text(out, class, x, first + i as f64 * LINE_HEIGHT, line);
+        paint::text(out, class, x, first + i as f64 * LINE_HEIGHT, line);
     }
 }
 

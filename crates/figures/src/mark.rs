@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use super::paint::{self, paint};
+use crate::paint::{self, paint};
 
 /// Number of distinct styles.
 const STYLES: usize = 8;
 
 /// Draws the mark of `style` at a position.
-pub(super) fn mark(out: &mut String, style: usize, x: f64, y: f64, radius: f64) {
+pub(crate) fn mark(out: &mut String, style: usize, x: f64, y: f64, radius: f64) {
     let r = radius;
     let path = match style % STYLES {
         0 => {

@@ -2,17 +2,18 @@
 
 use std::fmt::Write;
 
-use super::axis::AxisLayout;
-use super::mark::mark;
-use super::paint::{self, paint};
-use super::{Figure, Point, Series, SeriesKind, references};
-use crate::result::wrap;
+use crate::axis::AxisLayout;
+use crate::figure::{Figure, Point, Series, SeriesKind};
+use crate::mark::mark;
+use crate::paint::{self, paint};
+use crate::references;
+use crate::text::wrap;
 
 const WIDTH: f64 = 520.0;
-pub(super) const PLOT_HEIGHT: f64 = 270.0;
+pub(crate) const PLOT_HEIGHT: f64 = 270.0;
 const ROW: f64 = 20.0;
 /// Width of an average letter at 15 px in common sans-serif typefaces, rounded up.
-pub(super) const LETTER: f64 = 8.2;
+pub(crate) const LETTER: f64 = 8.2;
 /// Width of a capital letter.
 const CAPITAL: f64 = 10.8;
 /// Width of a digit of the axes, rounded up.
@@ -20,7 +21,7 @@ const DIGIT: f64 = 9.2;
 /// Letters in a title line; semi-bold letters are wider.
 const TITLE: usize = 55;
 const SWATCH: f64 = 30.0;
-pub(super) const MARK: f64 = 4.0;
+pub(crate) const MARK: f64 = 4.0;
 /// Radius of marks in series of more than [`MANY`] points, where they would hide each other.
 const SMALL_MARK: f64 = 2.2;
 const MANY: usize = 150;
@@ -28,25 +29,25 @@ const MANY: usize = 150;
 const BAR: f64 = 4.0;
 
 /// Position and axes of the plot.
-pub(super) struct Plot {
+pub(crate) struct Plot {
     left: f64,
     top: f64,
-    pub(super) width: f64,
+    pub(crate) width: f64,
     x: AxisLayout,
-    pub(super) y: AxisLayout,
+    pub(crate) y: AxisLayout,
 }
 
 impl Plot {
-    pub(super) fn x(&self, value: f64) -> f64 {
+    pub(crate) fn x(&self, value: f64) -> f64 {
         self.x.place(value) * self.width
     }
 
-    pub(super) fn y(&self, value: f64) -> f64 {
+    pub(crate) fn y(&self, value: f64) -> f64 {
         (1.0 - self.y.place(value)) * PLOT_HEIGHT
     }
 }
 
-pub(super) fn draw(figure: &Figure, standalone: bool) -> String {
+pub(crate) fn draw(figure: &Figure, standalone: bool) -> String {
     let legend = legend_rows(figure);
     let title = if standalone {
         wrap(&figure.title, TITLE)
@@ -70,7 +71,7 @@ pub(super) fn draw(figure: &Figure, standalone: bool) -> String {
     out
 }
 
-pub(super) fn layout(figure: &Figure, top: f64) -> Plot {
+pub(crate) fn layout(figure: &Figure, top: f64) -> Plot {
     let points = || {
         figure
             .series
@@ -143,7 +144,7 @@ fn draw_legend(out: &mut String, figure: &Figure, rows: &[Vec<(usize, f64)>], to
 }
 
 /// Formats a coordinate.
-pub(super) fn tenths(value: f64) -> String {
+pub(crate) fn tenths(value: f64) -> String {
     format!("{value:.1}")
 }
 
@@ -261,8 +262,9 @@ fn draw_marks(out: &mut String, series: &Series, plot: &Plot) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Axis, Reference};
     use super::*;
+    use crate::axis::Axis;
+    use crate::figure::Reference;
 
     fn figure() -> Figure {
         let points = || {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// Escapes `text` for element content and quoted attributes of HTML and SVG. Characters that XML
 /// 1.0 does not allow become U+FFFD.
-pub(crate) fn escape(text: &str) -> Cow<'_, str> {
+pub fn escape(text: &str) -> Cow<'_, str> {
     let allowed = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
     if text
         .chars()

@@ -84,13 +84,13 @@ pub(crate) fn paint(class: &str) -> String {
 }
 
 /// Returns the attributes of the elements of a series of this style.
-pub(super) fn series(style: usize) -> String {
+pub(crate) fn series(style: usize) -> String {
     let style = style % COLOURS.len();
     format!("class=\"s{style}\" color=\"{}\"", COLOURS[style])
 }
 
 /// Returns the attributes of the curve of a series of this style.
-pub(super) fn curve(style: usize) -> String {
+pub(crate) fn curve(style: usize) -> String {
     let dashes = DASHES[style % DASHES.len()];
     format!("{} stroke-dasharray=\"{dashes}\"", paint("curve"))
 }
@@ -129,7 +129,7 @@ pub(crate) fn open(out: &mut String, size: (f64, f64), label: &str, standalone: 
 }
 
 /// Appends a path with the class of its lines.
-pub(super) fn path(out: &mut String, class: &str, data: impl Display) {
+pub(crate) fn path(out: &mut String, class: &str, data: impl Display) {
     let _ = write!(out, "<path {} d=\"{data}\"/>", paint(class));
 }
 
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn dark_screens_change_every_colour() {
-        let dark = super::super::STYLE;
+        let dark = crate::STYLE;
         for class in [
             "soft",
             "back",

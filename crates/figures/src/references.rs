@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::draw::{LETTER, MARK, PLOT_HEIGHT, Plot, tenths};
-use super::paint;
-use super::{Figure, Reference, Series, SeriesKind};
+use crate::draw::{LETTER, MARK, PLOT_HEIGHT, Plot, tenths};
+use crate::figure::{Figure, Reference, Series, SeriesKind};
+use crate::paint;
 
 /// Height of a line of text.
 const LINE: f64 = 16.0;
@@ -48,7 +48,7 @@ fn shown<'f>(figure: &'f Figure, plot: &Plot) -> impl Iterator<Item = &'f Refere
 }
 
 /// Draws the reference lines.
-pub(super) fn lines(out: &mut String, figure: &Figure, plot: &Plot) {
+pub(crate) fn lines(out: &mut String, figure: &Figure, plot: &Plot) {
     for reference in shown(figure, plot) {
         let (y, width) = (plot.y(reference.y), plot.width);
         paint::path(out, "reference", format_args!("M0 {y:.1}H{width:.1}"));
@@ -56,7 +56,7 @@ pub(super) fn lines(out: &mut String, figure: &Figure, plot: &Plot) {
 }
 
 /// Draws the labels.
-pub(super) fn labels(out: &mut String, figure: &Figure, plot: &Plot) {
+pub(crate) fn labels(out: &mut String, figure: &Figure, plot: &Plot) {
     for (reference, place) in shown(figure, plot).zip(places(figure, plot)) {
         let (x, y) = (tenths(place.x.start + SIDE), tenths(place.baseline));
         paint::text(out, "halo", x, y, &reference.label);
@@ -161,8 +161,9 @@ impl Obstacles {
 #[cfg(test)]
 mod tests {
     use super::super::draw::layout;
-    use super::super::{Axis, Point};
     use super::*;
+    use crate::axis::Axis;
+    use crate::figure::Point;
 
     fn figure(references: &[(f64, &str)], curve: &[(f64, f64)]) -> Figure {
         let points = curve.iter().map(|(x, y)| Point::new(*x, *y)).collect();

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::text::trimmed;
+
 /// An axis of a figure.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Axis {
@@ -41,13 +43,13 @@ impl Axis {
     }
 
     /// Formats a value for the data file: by its name, if it has one.
-    pub(super) fn value(&self, value: f64) -> String {
+    pub(crate) fn value(&self, value: f64) -> String {
         let named = self.name(value);
         named.map_or_else(|| value.to_string(), str::to_owned)
     }
 
     /// Returns the name of a value, if it has one.
-    pub(crate) fn name(&self, value: f64) -> Option<&str> {
+    pub fn name(&self, value: f64) -> Option<&str> {
         let is_named = |(own, _): &&(f64, String)| (own - value).abs() < f64::EPSILON;
         let named = self.names.iter().find(is_named);
         named.map(|(_, name)| name.as_str())
@@ -81,7 +83,7 @@ impl Axis {
     }
 
     /// Returns the label with its unit.
-    pub(super) fn caption(&self) -> String {
+    pub(crate) fn caption(&self) -> String {
         if self.unit.is_empty() {
             self.label.clone()
         } else {
@@ -90,7 +92,7 @@ impl Axis {
     }
 
     /// Computes the layout for `values`, with about `wanted` ticks.
-    pub(super) fn layout(&self, values: impl Iterator<Item = f64>, wanted: usize) -> AxisLayout {
+    pub(crate) fn layout(&self, values: impl Iterator<Item = f64>, wanted: usize) -> AxisLayout {
         let usable = |v: &f64| v.is_finite() && (self.scale == Scale::Linear || *v > 0.0);
         let (low, high) = values
             .filter(usable)
@@ -155,7 +157,7 @@ impl Axis {
         let ticks = (first..=last)
             .flat_map(|e| multiples.iter().map(move |m| m * 10f64.powi(e)))
             .filter(within)
-            .map(|v| (v, crate::format::given(v)))
+            .map(|v| (v, tick(v)))
             .collect();
         AxisLayout {
             scale: Scale::Log,
@@ -168,17 +170,17 @@ impl Axis {
 
 /// An axis with its final range and ticks.
 #[derive(Clone, Debug)]
-pub(super) struct AxisLayout {
+pub(crate) struct AxisLayout {
     scale: Scale,
-    pub(super) min: f64,
-    pub(super) max: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
     /// Values and labels.
-    pub(super) ticks: Vec<(f64, String)>,
+    pub(crate) ticks: Vec<(f64, String)>,
 }
 
 impl AxisLayout {
     /// Returns the position of `value`: 0 at the lower end of the axis, 1 at its upper end.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Linear => (value - self.min) / (self.max - self.min),
             // Values without a logarithm lie below the axis, where they are clipped.
@@ -188,9 +190,15 @@ impl AxisLayout {
     }
 
     /// Returns whether `value` lies on the axis.
-    pub(super) fn holds(&self, value: f64) -> bool {
+    pub(crate) fn holds(&self, value: f64) -> bool {
         (-1e-9..=1.0 + 1e-9).contains(&self.place(value))
     }
+}
+
+/// Formats a tick of a logarithmic axis.
+fn tick(value: f64) -> String {
+    let decimals = if value < 0.001 { 9 } else { 3 };
+    trimmed(&format!("{value:.decimals$}"))
 }
 
 /// Returns the smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `step`.

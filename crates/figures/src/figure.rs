@@ -5,21 +5,11 @@
 //! dashes and marks. Within the report it follows the reader's light or dark preference.
 //! [`Figure::to_csv`] exports its points.
 
-mod axis;
-mod draw;
-mod mark;
-mod paint;
-mod references;
-
 use serde::Serialize;
 
-use crate::result::record;
-
-pub use axis::{Axis, Scale};
-pub(crate) use paint::{link, open, paint, text};
-
-/// Style sheet of a report for the figures and drawings on a dark screen.
-pub const STYLE: &str = include_str!("style.css");
+pub use crate::axis::{Axis, Scale};
+use crate::csv::record;
+use crate::draw;
 
 /// A figure with one pair of axes.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -90,7 +80,7 @@ pub enum SeriesKind {
 }
 
 impl SeriesKind {
-    fn has_marks(self) -> bool {
+    pub(crate) fn has_marks(self) -> bool {
         matches!(self, Self::Points | Self::ErrorBars)
     }
 }
@@ -112,7 +102,7 @@ impl Point {
         Self { x, y, error: 0.0 }
     }
 
-    fn is_finite(&self) -> bool {
+    pub(crate) fn is_finite(&self) -> bool {
         self.x.is_finite() && self.y.is_finite() && self.error.is_finite()
     }
 }
