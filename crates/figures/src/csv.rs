@@ -29,7 +29,7 @@ mod tests {
     #[test]
     fn fields_are_quoted_where_required() {
         let mut out = String::new();
-        record(&mut out, ["plain", "a,b", "say \"x\"", "two\nlines", ""]);
-        assert_eq!(out, "plain,\"a,b\",\"say \"\"x\"\"\",\"two\nlines\",\r\n");
+        record(&mut out, ["plain", "a,b", "see \"x\"", "two\nlines", ""]);
+        assert_eq!(out, "plain,\"a,b\",\"see \"\"x\"\"\",\"two\nlines\",\r\n");
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::OutputArguments;
+use super::files::FileArguments;
 use super::flow::Flow;
 use super::interval::IntervalSum;
 use super::report::Reporter;
@@ -80,6 +81,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", requires = "flows")]
     seed: Option<u64>,
     #[command(flatten)]
+    files: FileArguments,
+    #[command(flatten)]
     output: OutputArguments,
     #[command(flatten)]
     to: PeerArguments,
@@ -146,7 +149,11 @@ impl Arguments {
             flows: self.flows.clone(),
             // Short enough to be typed.
             seed: self.seed.unwrap_or_else(|| random() % 1_000_000_000),
-            series: 0,
+            series: if self.files.need_series() {
+                milliseconds(self.output.interval)
+            } else {
+                0
+            },
         }
     }
 
@@ -158,6 +165,16 @@ impl Arguments {
         if self.endpoint.udp_port.is_some_and(|port| port > 0) {
             return Err(Failure::Usage(
                 "with --parallel, each association has its own UDP port: use --udp-port 0 or leave it out".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks that there are intervals for the files.
+    fn check_files(&self) -> Result<(), Failure> {
+        if self.files.need_series() && self.output.interval.is_zero() {
+            return Err(Failure::Usage(
+                "--csv needs intervals: use an --interval of 0.1 s to 24 h, or leave it out".into(),
             ));
         }
         Ok(())
@@ -178,6 +195,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let request = arguments.request();
     request.check(u16::MAX).map_err(Failure::Usage)?;
     arguments.check_parallel()?;
+    arguments.check_files()?;
     let peers = endpoint::resolve(&arguments.peer).await?;
     // An endpoint has one association with a peer.
     let open = |_| {
@@ -216,6 +234,10 @@ async fn measure(
         through_daemon: opened.iter().any(|o| o.through_daemon),
         test: 0,
         sum,
+        files: arguments
+            .files
+            .open()?
+            .map(|files| Arc::new(Mutex::new(files))),
     };
     let mut sessions = Vec::new();
     for (test, opened) in (1..).zip(opened) {

@@ -7,7 +7,7 @@
 //! - `flow`, `distribution`: flows and their specifications
 //! - `session`: one side of a measurement; `sender`, `pacing`, `receiver`, `flow_receiver`, `tally` and `silence` are its parts
 //! - `control`: sending of control messages
-//! - `report`, `interval`, `results`: the output
+//! - `report`, `interval`, `results`: the output; `files`: files of the client
 
 mod admission;
 mod client;
@@ -15,6 +15,7 @@ mod clock;
 mod control;
 mod delay;
 mod distribution;
+mod files;
 mod flow;
 mod flow_receiver;
 mod interval;
@@ -84,8 +85,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum PerfCommand {
-    Server(server::Arguments),
-    Client(client::Arguments),
+    Server(Box<server::Arguments>),
+    Client(Box<client::Arguments>),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {

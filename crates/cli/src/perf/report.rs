@@ -9,6 +9,7 @@ use std::time::Duration;
 use carrick::{EventReport, PeerText};
 use serde::Serialize;
 
+use super::files::{MeasurementSide, Recording};
 use super::interval::{Interval, IntervalSum, SumInterval};
 use super::request::MeasurementRequest;
 use super::results::{PartialResult, Summary, SummarySum};
@@ -28,6 +29,8 @@ pub(super) struct Reporter {
     pub(super) test: u64,
     /// Sums of the intervals of several associations.
     pub(super) sum: Option<Arc<Mutex<IntervalSum>>>,
+    /// Files of a client.
+    pub(super) files: Option<Arc<Mutex<Recording>>>,
 }
 
 /// Returns the text about the time that is not counted; an empty one if everything is counted.
@@ -135,18 +138,36 @@ impl Reporter {
         lines.concat()
     }
 
-    /// Reports an interval of the peer.
-    #[expect(
-        clippy::unused_self,
-        clippy::unnecessary_wraps,
-        reason = "files of intervals follow"
-    )]
-    pub(super) fn peer_interval(&self, _: &Interval) -> Result<(), Failure> {
-        Ok(())
+    /// Records an interval of the peer.
+    pub(super) fn peer_interval(
+        &self,
+        interval: &Interval,
+        request: &MeasurementRequest,
+    ) -> Result<(), Failure> {
+        self.record(|files| files.interval((self.test, MeasurementSide::Server), request, interval))
+    }
+
+    /// Adds to the files of a client that writes files.
+    fn record(
+        &self,
+        add: impl FnOnce(&mut Recording) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.files.as_ref().map_or(Ok(()), |files| {
+            // No code panics while it has the lock.
+            add(&mut files.lock().unwrap_or_else(PoisonError::into_inner))
+        })
     }
 
     /// Reports an interval, and the sums of several associations that are complete with it.
-    pub(super) fn interval(&self, interval: &Interval, role: TransferRole) -> Result<(), Failure> {
+    pub(super) fn interval(
+        &self,
+        interval: &Interval,
+        role: TransferRole,
+        request: &MeasurementRequest,
+    ) -> Result<(), Failure> {
+        self.record(|files| {
+            files.interval((self.test, MeasurementSide::Client), request, interval)
+        })?;
         if self.intervals.is_some() {
             self.print("interval", interval, || interval.text(self.test, role))?;
         }
@@ -198,6 +219,7 @@ impl Reporter {
     /// Reports the result.
     pub(super) fn summary(&self, summary: &Summary) -> Result<(), Failure> {
         let label = self.test.to_string();
+        self.record(|files| files.results(self.test, &summary.flows))?;
         self.print("summary", summary, || summary.text(&label))
     }
 

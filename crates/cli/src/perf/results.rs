@@ -58,6 +58,9 @@ pub(super) struct FlowAmount {
     pub(super) longest_interruption: f64,
     /// One-way delays of data; times between requests and responses.
     pub(super) delay: Option<DelaySummary>,
+    /// Quantiles of the delay, for the files of the client.
+    #[serde(skip)]
+    pub(super) distribution: Vec<f64>,
 }
 
 impl From<&FlowReception> for FlowAmount {
@@ -68,6 +71,7 @@ impl From<&FlowReception> for FlowAmount {
             lost: reception.lost,
             longest_interruption: reception.longest_interruption,
             delay: reception.delay,
+            distribution: reception.distribution.clone(),
         }
     }
 }

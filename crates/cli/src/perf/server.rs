@@ -83,6 +83,7 @@ async fn serve(
         through_daemon: opened.through_daemon,
         test: 0,
         sum: None,
+        files: None,
     };
     let closed = |e: carrick::OperationError| Failure::Run(e.to_string());
     let addresses = endpoint.local_addresses().await.map_err(closed)?;

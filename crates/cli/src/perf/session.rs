@@ -269,7 +269,7 @@ impl Session {
                     self.take(message, Instant::now())?;
                     self.take_more()?;
                     for interval in self.incoming.peer_intervals.drain(..) {
-                        reporter.peer_interval(&interval)?;
+                        reporter.peer_interval(&interval, &self.request)?;
                     }
                     self.answer(progress, reporter, &outbox).await?;
                 }
@@ -558,7 +558,7 @@ impl Session {
         {
             outbox.add(&ControlMessage::Interval(Box::new(interval.clone())))?;
         }
-        reporter.interval(&interval, self.role)
+        reporter.interval(&interval, self.role, &self.request)
     }
 
     /// Returns whether intervals have the statistics of each flow.

@@ -34,6 +34,7 @@ mod operator;
 #[cfg(target_os = "linux")]
 mod paths;
 mod perf;
+mod perf_files;
 mod perf_flows;
 #[cfg(target_os = "linux")]
 mod proxy;
