@@ -18,3 +18,6 @@ pub use markup::escape;
 
 /// Style sheet of a page for the figures and drawings on a dark screen.
 pub const STYLE: &str = include_str!("style.css");
+
+/// Style sheet of a page with tables and figures: light and dark, narrow screens, print.
+pub const PAGE_STYLE: &str = include_str!("page.css");

@@ -149,7 +149,7 @@ impl Arguments {
             flows: self.flows.clone(),
             // Short enough to be typed.
             seed: self.seed.unwrap_or_else(|| random() % 1_000_000_000),
-            series: if self.files.need_series() {
+            series: if self.files.needs_series().is_some() {
                 milliseconds(self.output.interval)
             } else {
                 0
@@ -172,12 +172,12 @@ impl Arguments {
 
     /// Checks that there are intervals for the files.
     fn check_files(&self) -> Result<(), Failure> {
-        if self.files.need_series() && self.output.interval.is_zero() {
-            return Err(Failure::Usage(
-                "--csv needs intervals: use an --interval of 0.1 s to 24 h, or leave it out".into(),
-            ));
+        match self.files.needs_series() {
+            Some(option) if self.output.interval.is_zero() => Err(Failure::Usage(format!(
+                "{option} needs intervals: use an --interval of 0.1 s to 24 h, or leave it out"
+            ))),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Returns the failure of a peer that does not reply.
@@ -236,7 +236,7 @@ async fn measure(
         sum,
         files: arguments
             .files
-            .open()?
+            .open(arguments.output.interval)?
             .map(|files| Arc::new(Mutex::new(files))),
     };
     let mut sessions = Vec::new();
@@ -267,7 +267,9 @@ async fn measure(
         let failed = |e| Failure::Run(format!("a measurement failed: {e}"));
         ends.push(done.map_err(failed)??);
     }
-    finish(&ends, request, &of_all)
+    let done = finish(&ends, request, &of_all);
+    of_all.finish_files(&done)?;
+    done
 }
 
 /// Sets up an association and requests the measurement.
@@ -285,11 +287,8 @@ async fn prepare(
     request
         .check(association.control().outbound_streams())
         .map_err(Failure::Run)?;
-    reporter.begin(
-        association.control().peer_addresses(),
-        arguments.port,
-        request,
-    )?;
+    let addresses = association.control().peer_addresses().to_vec();
+    reporter.begin(&addresses, arguments.port, request)?;
     let is_parallel = request.parallel > 1;
     let role = request.client_role();
     let mut session = Session::new(
@@ -301,7 +300,8 @@ async fn prepare(
     let sender = session.sender();
     let reply = tokio::time::timeout(arguments.to.connect_timeout, session.ask()).await;
     let reply = reply.unwrap_or_else(|_| Err(arguments.no_reply()));
-    reply.map_err(|failure| endpoint::with_undelivered(failure, &sender))?;
+    let host = reply.map_err(|failure| endpoint::with_undelivered(failure, &sender))?;
+    reporter.server(&addresses, arguments.port, &host)?;
     Ok(session)
 }
 

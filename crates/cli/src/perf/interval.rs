@@ -35,6 +35,10 @@ impl Rate {
         self.amount.bytes
     }
 
+    pub(super) fn bits_per_second(&self) -> f64 {
+        self.bits_per_second
+    }
+
     pub(super) fn messages(&self) -> u64 {
         self.amount.messages
     }
@@ -77,10 +81,10 @@ pub(super) struct Interval {
     /// The interval is not part of the result.
     pub(super) omitted: bool,
     /// Messages accepted by the protocol.
-    sent: Rate,
-    received: Rate,
+    pub(super) sent: Rate,
+    pub(super) received: Rate,
     /// Delays of the received messages.
-    delay: Option<DelaySummary>,
+    pub(super) delay: Option<DelaySummary>,
     pub(super) retransmissions: u64,
     /// Number of times that another path began to carry new data.
     pub(super) path_changes: u64,

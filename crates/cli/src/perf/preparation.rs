@@ -6,6 +6,7 @@ use carrick::{PeerText, RecvHalf, SendHalf};
 
 use super::clock::{ClockOffset, EXCHANGES, MeasurementClock};
 use super::control::send_control;
+use super::files::host_text;
 use super::protocol::{CONTROL, ControlMessage};
 use super::receiver::{Receiver, unexpected};
 use super::request::MeasurementRequest;
@@ -15,15 +16,15 @@ use crate::failure::Failure;
 /// Maximum number of requests for the server's time.
 const MAX_EXCHANGES: usize = 1000;
 
-/// Sends the request. For the client.
+/// Sends the request; returns the description of the server's host. For the client.
 pub(super) async fn request(
     sender: &SendHalf,
     receiver: &mut RecvHalf,
     request: &MeasurementRequest,
-) -> Result<(), Failure> {
+) -> Result<String, Failure> {
     send_control(sender, &ControlMessage::Request(Box::new(request.clone()))).await?;
     match next_control(receiver).await? {
-        ControlMessage::Accepted => Ok(()),
+        ControlMessage::Accepted { host } => Ok(host),
         ControlMessage::Refused { reason } => Err(Failure::Run(format!(
             "the server refuses the measurement: {}",
             PeerText::new(&reason)
@@ -80,7 +81,9 @@ pub(super) async fn serve(
     receiver: &mut RecvHalf,
     clock: &MeasurementClock,
 ) -> Result<ClockOffset, Failure> {
-    send_control(sender, &ControlMessage::Accepted).await?;
+    let host = host_text();
+    let accepted = ControlMessage::Accepted { host };
+    send_control(sender, &accepted).await?;
     for _ in 0..MAX_EXCHANGES {
         match next_control(receiver).await? {
             ControlMessage::ClockRequest => {

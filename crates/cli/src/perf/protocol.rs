@@ -236,7 +236,10 @@ impl MeasurementCost {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum ControlMessage {
     Request(Box<MeasurementRequest>),
-    Accepted,
+    /// The server measures. Describes its host.
+    Accepted {
+        host: String,
+    },
     /// Asks the server for its time.
     ClockRequest,
     /// Times of the server at which the request was received and the reply sent, in nanoseconds since 1970.
@@ -317,7 +320,9 @@ mod tests {
                 "size=uniform:100:1400,interval=pareto:1.5:1ms,on=1s,off=2s,lifetime=1s",
                 "reverse,respond=64,messages=9",
             ]))),
-            ControlMessage::Accepted,
+            ControlMessage::Accepted {
+                host: "host, carrick 1".into(),
+            },
             ControlMessage::ClockRequest,
             ControlMessage::ClockReply {
                 received: 1_800_000_000_123_456_789,

@@ -149,7 +149,7 @@ impl Receiver {
             ControlMessage::Received(reception) => self.reception = Some(reception),
             ControlMessage::Summary(cost) => self.cost = Some(cost),
             ControlMessage::Request(_)
-            | ControlMessage::Accepted
+            | ControlMessage::Accepted { .. }
             | ControlMessage::ClockRequest
             | ControlMessage::ClockReply { .. }
             | ControlMessage::Start(_)

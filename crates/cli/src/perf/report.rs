@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::files::{MeasurementSide, Recording};
 use super::interval::{Interval, IntervalSum, SumInterval};
 use super::request::MeasurementRequest;
-use super::results::{PartialResult, Summary, SummarySum};
+use super::results::{FlowResult, PartialResult, Summary, SummarySum};
 use super::session::TransferRole;
 use crate::failure::Failure;
 use crate::units::decimal_prefix;
@@ -147,6 +147,29 @@ impl Reporter {
         self.record(|files| files.interval((self.test, MeasurementSide::Server), request, interval))
     }
 
+    /// Records the server of a measurement.
+    pub(super) fn server(
+        &self,
+        addresses: &[IpAddr],
+        port: u16,
+        host: &str,
+    ) -> Result<(), Failure> {
+        self.record(|files| {
+            files.server(addresses, port, host);
+            Ok(())
+        })
+    }
+
+    /// Writes the files that are written at the end.
+    pub(super) fn finish_files(&self, done: &Result<(), Failure>) -> Result<(), Failure> {
+        let reason = match done {
+            Ok(()) => None,
+            Err(Failure::Run(reason) | Failure::Usage(reason)) => Some(reason.as_str()),
+            Err(_) => Some("the command ended early"),
+        };
+        self.record(|files| files.finish(reason))
+    }
+
     /// Adds to the files of a client that writes files.
     fn record(
         &self,
@@ -219,13 +242,22 @@ impl Reporter {
     /// Reports the result.
     pub(super) fn summary(&self, summary: &Summary) -> Result<(), Failure> {
         let label = self.test.to_string();
-        self.record(|files| files.results(self.test, &summary.flows))?;
+        self.record(|files| files.results(self.test, &summary.flows, summary.text(&label)))?;
         self.print("summary", summary, || summary.text(&label))
     }
 
     /// Reports what this side has transferred until a signal, or the end of the association, ended the measurement.
-    pub(super) fn interrupted(&self, partial: &PartialResult) -> Result<(), Failure> {
+    pub(super) fn interrupted(
+        &self,
+        partial: &PartialResult,
+        request: &MeasurementRequest,
+    ) -> Result<(), Failure> {
         let label = self.test.to_string();
+        self.record(|files| {
+            let receptions: Vec<_> = partial.flows.iter().collect();
+            let flows = FlowResult::all(&request.flows(), &receptions);
+            files.results(self.test, &flows, partial.text(&label))
+        })?;
         self.print("interrupted", partial, || partial.text(&label))
     }
 

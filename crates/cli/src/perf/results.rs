@@ -94,6 +94,9 @@ pub(super) struct FlowResult {
     /// Number of the flow, from 1.
     pub(super) flow: u16,
     pub(super) direction: FlowDirection,
+    /// Specification on the command line.
+    #[serde(skip)]
+    pub(super) spec: String,
     #[serde(flatten)]
     pub(super) data: Option<FlowAmount>,
     pub(super) responses: Option<FlowAmount>,
@@ -111,6 +114,7 @@ impl FlowResult {
             Self {
                 flow: number,
                 direction: flow.direction,
+                spec: flow.spec.clone(),
                 data: amount(FlowMessages::Data),
                 responses: amount(FlowMessages::Responses),
             }

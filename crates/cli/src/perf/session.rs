@@ -165,8 +165,8 @@ impl Session {
         self.sender.clone()
     }
 
-    /// Requests the measurement from the server. For the client.
-    pub(super) async fn ask(&mut self) -> Result<(), Failure> {
+    /// Requests the measurement from the server; returns the description of its host. For the client.
+    pub(super) async fn ask(&mut self) -> Result<String, Failure> {
         preparation::request(&self.sender, &mut self.receiver, &self.request).await
     }
 
@@ -335,7 +335,7 @@ impl Session {
                 .incoming
                 .flows(&amounts(&self.sent), self.request.series > 0),
         };
-        reporter.interrupted(&partial)?;
+        reporter.interrupted(&partial, &self.request)?;
         Ok(partial)
     }
 

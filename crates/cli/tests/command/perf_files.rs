@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::perf::{client, server, summary};
-use crate::support::run;
+use crate::support::{run, start};
 
 /// Folder for the files of a test; removed at its end.
 struct Folder(PathBuf);
@@ -150,11 +150,73 @@ fn parallel_associations_have_their_rows() {
 }
 
 #[test]
+fn the_report_has_the_result_and_its_figures() {
+    let folder = Folder::new("report");
+    let report = folder.file("report.html");
+    let server = server(&["127.0.0.1"], &["--once"]);
+    let load = [
+        "--report",
+        &report,
+        "-i",
+        "0.1",
+        "--flow",
+        "size=100,interval=5ms,messages=71,respond=50",
+        "--flow",
+        "stream=2,size=300,interval=5ms,messages=72,reverse",
+    ];
+    let client = client("127.0.0.1", &server, &load);
+    summary(&client);
+    assert_eq!(server.running.finish().code, Some(0));
+    let html = std::fs::read_to_string(&report).unwrap();
+    for text in [
+        "size=100,interval=5ms,messages=71,respond=50",
+        "flow 1 to server, responses",
+        "<td class=\"number\" data-part=\"messages\">71</td>",
+        "<td class=\"number\" data-part=\"messages\">72</td>",
+        "Rate received",
+        "One-way delay over time",
+        "Response time over time",
+        "Distribution of delays",
+        "carrick perf client 127.0.0.1 -J",
+        "Server: ",
+        "</html>",
+    ] {
+        assert!(html.contains(text), "{text:?} is missing");
+    }
+    assert!(!html.contains("not complete") && !html.contains("<script"));
+}
+
+#[test]
+fn an_interrupted_measurement_has_a_report() {
+    let folder = Folder::new("interrupted");
+    let [report, csv] = ["report.html", "out.csv"].map(|name| folder.file(name));
+    let server = server(&["127.0.0.1"], &["--once"]);
+    let client = ["perf", "client", "127.0.0.1", "--json", "-t", "60", "-R"];
+    let files = ["--report", &report, "--csv", &csv, "-i", "0.1"];
+    let port = ["--peer-udp-port", &server.udp_port];
+    let mut client = start(&[&client[..], &files, &port].concat());
+    while client.json_line()["event"] != "interval" {}
+    client.interrupt();
+    client.finish().assert_failed(1, "interrupted");
+    let html = std::fs::read_to_string(&report).unwrap();
+    assert!(html.contains("The measurement is not complete: "), "{html}");
+    assert!(html.contains("Rate received"));
+    let delays = rows(folder.file("out.delays.csv"));
+    assert!(delays.iter().all(|row| row["direction"] == "to_client"));
+    assert_eq!(delays.len(), 38);
+    let rows = rows(&csv);
+    assert!(total(&rows, &[("role", "receiver")], "bytes") > 0);
+    server.running.finish();
+}
+
+#[test]
 fn impossible_files_are_refused_before_the_transfer() {
     let folder = Folder::new("refused");
     let csv = folder.file("missing/out.csv");
     let server = server(&["127.0.0.1"], &[]);
     client("127.0.0.1", &server, &["--csv", &csv]).assert_failed(1, "--csv: cannot write");
+    let report = client("127.0.0.1", &server, &["--report", &csv]);
+    report.assert_failed(1, "missing does not exist: create it");
     let csv = folder.file("out.csv");
     let none = ["perf", "client", "127.0.0.1", "-i", "0", "--csv", &csv];
     run(&none).assert_failed(2, "use an --interval of 0.1 s to 24 h");

@@ -1,8 +1,13 @@
-//! Files of a measurement, which the client writes: intervals and delays as CSV.
+//! Files of a measurement, which the client writes: intervals and delays as CSV, and the report.
 
 mod csv;
+mod figures;
+mod page;
+mod series;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -12,6 +17,9 @@ use super::results::FlowResult;
 use super::session::TransferRole;
 use crate::failure::Failure;
 use csv::CsvFiles;
+use page::ReportPage;
+pub(super) use page::host_text;
+use series::MeasurementSeries;
 
 /// Options of the files.
 #[derive(Debug, Clone, Args)]
@@ -20,26 +28,35 @@ pub(super) struct FileArguments {
     /// second one: FILE.csv and FILE.delays.csv.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write a report to this file at the end: an HTML page with figures of rate, delay, paths and retransmissions.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 impl FileArguments {
-    /// Returns whether the statistics of both sides are needed.
-    pub(super) fn need_series(&self) -> bool {
-        self.csv.is_some()
+    /// Returns the option that needs the statistics of both sides, if one is given.
+    pub(super) fn needs_series(&self) -> Option<&'static str> {
+        let csv = self.csv.as_ref().map(|_| "--csv");
+        csv.or(self.report.as_ref().map(|_| "--report"))
     }
 
-    /// Opens the files; `None` without files.
-    pub(super) fn open(&self) -> Result<Option<Recording>, Failure> {
-        if !self.need_series() {
+    /// Opens the files of a measurement with intervals of this length; `None` without files.
+    pub(super) fn open(&self, interval: Duration) -> Result<Option<Recording>, Failure> {
+        if self.needs_series().is_none() {
             return Ok(None);
         }
-        let csv = self.csv.as_deref().map(CsvFiles::create).transpose()?;
-        Ok(Some(Recording { csv }))
+        let report = self.report.clone();
+        let report = report.map(|path| ReportPage::new(path, interval.as_secs_f64()));
+        Ok(Some(Recording {
+            report: report.transpose()?,
+            csv: self.csv.as_deref().map(CsvFiles::create).transpose()?,
+            series: MeasurementSeries::default(),
+        }))
     }
 }
 
 /// Side of a measurement.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum MeasurementSide {
     Client,
     Server,
@@ -66,9 +83,19 @@ impl MeasurementSide {
 #[derive(Debug)]
 pub(super) struct Recording {
     csv: Option<CsvFiles>,
+    report: Option<ReportPage>,
+    series: MeasurementSeries,
 }
 
 impl Recording {
+    /// Sets the addresses, and the description of the host, of the server.
+    pub(super) fn server(&mut self, addresses: &[IpAddr], port: u16, host: &str) {
+        if let Some(report) = &mut self.report {
+            report.peer = format!("{} port {port}", crate::endpoint::list(addresses));
+            host.clone_into(&mut report.server);
+        }
+    }
+
     /// Adds an interval of one side of the association with this number, from 1.
     pub(super) fn interval(
         &mut self,
@@ -76,21 +103,36 @@ impl Recording {
         request: &MeasurementRequest,
         interval: &Interval,
     ) -> Result<(), Failure> {
+        if self.report.is_some() {
+            self.series.interval((association, side), request, interval);
+        }
         if let Some(csv) = &mut self.csv {
             csv.interval((association, side), request, interval)?;
         }
         Ok(())
     }
 
-    /// Adds the results of an association.
+    /// Adds the results of an association, with the text that the command prints.
     pub(super) fn results(
         &mut self,
         association: u64,
         flows: &[FlowResult],
+        text: String,
     ) -> Result<(), Failure> {
+        if let Some(report) = &mut self.report {
+            report.results.push((association, flows.to_vec()));
+            report.texts.push(text);
+        }
         if let Some(csv) = &mut self.csv {
             csv.results(association, flows)?;
         }
         Ok(())
+    }
+
+    /// Writes what is written at the end: of a measurement that ended for this reason, if it was not complete.
+    pub(super) fn finish(&mut self, reason: Option<&str>) -> Result<(), Failure> {
+        self.report
+            .as_ref()
+            .map_or(Ok(()), |report| report.write(&self.series, reason))
     }
 }

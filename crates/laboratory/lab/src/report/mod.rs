@@ -8,9 +8,7 @@ mod section;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::result::{Row, ScenarioResult, TOLERANCE, TOLERANCE_POINTS, Tally};
-use carrick_figures::STYLE as FIGURE_STYLE;
-
-const STYLE: &str = include_str!("style.css");
+use carrick_figures::{PAGE_STYLE, STYLE};
 
 /// Description of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +46,7 @@ pub fn to_html(info: &RunInfo, results: &[ScenarioResult]) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { "Carrick: " (info.title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(FIGURE_STYLE)) }
+                style { (PreEscaped(PAGE_STYLE)) (PreEscaped(STYLE)) }
             }
             body {
                 h1 { (info.title) }
