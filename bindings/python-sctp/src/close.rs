@@ -28,7 +28,9 @@ impl From<&CloseReason> for Reason {
             _ => None,
         };
         Self {
-            name: CloseReason::NAMES[reason.index()],
+            name: reason
+                .index()
+                .map_or("handed-over", |place| CloseReason::NAMES[place]),
             text: reason.to_string(),
             cause_code: cause.map(|cause| cause.code),
             information: cause

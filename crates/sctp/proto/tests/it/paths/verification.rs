@@ -51,7 +51,7 @@ fn an_unknown_address_is_verified_with_a_nonce() {
 #[test]
 fn an_address_that_stays_unconfirmed_is_reported_once() {
     let mut w = World::new();
-    let (mut peer, id) = two_homed(&mut w);
+    let (peer, id) = two_homed(&mut w);
     w.run(ms(900));
     assert!(
         w.events(0).is_empty(),
