@@ -35,7 +35,7 @@ pub(super) enum SocketState {
     /// Associations of peers are accepted.
     Listening {
         backlog: usize,
-        /// For the time after the socket stops to listen.
+        /// Kept for the time after the socket listens.
         setup_failed: bool,
     },
     /// The association of a one-to-one socket is being set up.
@@ -129,7 +129,7 @@ impl Socket {
         }
     }
 
-    /// Stops to accept associations of peers. The accept queue remains.
+    /// Stops accepting associations of peers. The accept queue remains.
     pub(crate) fn stop_listening(&mut self) {
         if let SocketState::Listening { setup_failed, .. } = self.state {
             self.state = SocketState::Open { setup_failed };
