@@ -19,7 +19,7 @@ impl Driver {
             Command::Connect(connect) => self.connect(connect, now),
             Command::ConnectCancelled => self.cancel_connects(now),
             Command::Shutdown(id, answer) => match self.entries.get_mut(&id) {
-                Some(entry) if !entry.closed => {
+                Some(entry) if !entry.is_closed() => {
                     entry.shutdown(&mut self.core, now, id, Some(answer));
                 }
                 // The handle has the reason.
@@ -155,7 +155,7 @@ impl Driver {
             }
             self.lingering.insert((at, id));
         }
-        if !entry.closed {
+        if !entry.is_closed() {
             entry.shutdown(&mut self.core, now, id, None);
         }
     }
@@ -166,7 +166,7 @@ impl Driver {
             return;
         };
         entry.lingers_until = None;
-        if !entry.closed {
+        if !entry.is_closed() {
             entry.timed_out = true;
             // It exists: it has an entry that is not closed.
             let _ = self.core.abort(now, id, b"not shut down in time");

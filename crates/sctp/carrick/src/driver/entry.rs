@@ -51,9 +51,19 @@ pub(super) struct AssociationEntry {
     pub(super) handles: Handles,
     /// Time at which the association is aborted.
     pub(super) lingers_until: Option<Time>,
-    pub(super) closed: bool,
+    /// Reason of the end.
+    closed: Option<CloseReason>,
     /// The association was aborted because it was not shut down in time.
     pub(super) timed_out: bool,
+    /// The endpoint is handed over: the handles get nothing more.
+    recalled: Option<Box<Recalled>>,
+}
+
+/// Received messages and notifications that the handles have not received, for a successor.
+#[derive(Default)]
+struct Recalled {
+    unread: Vec<RecvItem>,
+    notifications: Vec<Notification>,
 }
 
 impl AssociationEntry {
@@ -74,8 +84,9 @@ impl AssociationEntry {
             flushes: Vec::new(),
             handles: Handles::Receiving,
             lingers_until: None,
-            closed: false,
+            closed: None,
             timed_out: false,
+            recalled: None,
         }
     }
 
@@ -89,7 +100,7 @@ impl AssociationEntry {
     ) {
         let is_first = self.waiting.is_empty();
         self.waiting.extend(messages);
-        if self.closed {
+        if self.is_closed() {
             // The sender had room before the end.
             self.refuse_waiting();
         } else if is_first {
@@ -122,7 +133,7 @@ impl AssociationEntry {
         id: AssociationId,
         answer: oneshot::Sender<Result<(), AssociationEnded>>,
     ) {
-        if self.closed {
+        if self.is_closed() {
             // The handles have the reason.
             return drop(answer.send(Err(AssociationEnded)));
         }
@@ -194,7 +205,7 @@ impl AssociationEntry {
 
     /// Answers when the association has ended. The handles have the reason.
     pub(super) fn await_end(&mut self, answer: oneshot::Sender<()>) {
-        if self.closed {
+        if self.is_closed() {
             // The caller may have dropped its future.
             let _ = answer.send(());
             return;
@@ -213,6 +224,9 @@ impl AssociationEntry {
             && !failure.expired
         {
             self.shared.undelivered.fetch_add(1, Ordering::Release);
+        }
+        if let Some(recalled) = &mut self.recalled {
+            return recalled.notifications.push(Notification::Event(event));
         }
         let limit = self.notifications;
         let Some(events) = self.events.open(|| mpsc::channel(limit)) else {
@@ -243,6 +257,10 @@ impl AssociationEntry {
     /// Passes messages to the handles as far as there is room, all of them if `all`, or discards them. Returns
     /// true if there are no more now.
     pub(super) fn deliver(&mut self, core: &mut Core, id: AssociationId, all: bool) -> bool {
+        if self.recalled.is_some() {
+            // They are the successor's.
+            return false;
+        }
         let mut messages = Vec::new();
         while self.discards() || all || self.shared.receive_queue.has_room() {
             let Some(message) = core.receive(id) else {
@@ -273,6 +291,16 @@ impl AssociationEntry {
         }
     }
 
+    /// Returns whether the association has ended.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+
+    /// Returns the reason of the end.
+    pub(super) fn end_reason(&self) -> Option<&CloseReason> {
+        self.closed.as_ref()
+    }
+
     /// Returns whether received messages are discarded.
     pub(super) fn discards(&self) -> bool {
         self.handles != Handles::Receiving
@@ -295,7 +323,7 @@ impl AssociationEntry {
 
     /// Records the end of the association; received messages may still wait for the user.
     pub(super) fn close(&mut self, reason: &CloseReason) {
-        self.closed = true;
+        self.closed = Some(reason.clone());
         self.refuse_waiting();
         self.shared.lagged.store(self.lagged, Ordering::Release);
         // The association ends only once.
@@ -330,10 +358,8 @@ impl AssociationEntry {
     pub(super) fn end(self) {
         // Without a receiver there is nothing to report; without a message, the end of the channel reports
         // the end.
-        if let (Some(deliveries), Some(reason)) =
-            (self.deliveries.opened(), self.shared.ended.get())
-        {
-            let _ = deliveries.send(RecvItem::End(reason.clone()));
+        if let (Some(deliveries), Some(reason)) = (self.deliveries.opened(), self.closed) {
+            let _ = deliveries.send(RecvItem::End(reason));
         }
     }
 }
@@ -349,7 +375,7 @@ mod handover {
     use carrick_proto::{AssociationId, CloseReason, Time};
     use tokio::sync::mpsc;
 
-    use super::{AssociationEntry, Handles};
+    use super::{AssociationEntry, Handles, Recalled};
     use crate::association::{Notification, RecvItem};
     use crate::command::OutgoingMessage;
     use crate::handover::{AssociationState, WaitingMessage};
@@ -358,14 +384,20 @@ mod handover {
     /// Returns the state of an association that has ended, for a successor; `None` if the program has got the end.
     pub(in crate::driver) fn ended_state(
         id: AssociationId,
-        shared: &SharedState,
+        (shared, reason): &(Arc<SharedState>, CloseReason),
     ) -> Option<AssociationState> {
         let is_ended = shared.inbox().is_ended();
-        (!is_ended).then(|| state_of(id, shared))
+        (!is_ended).then(|| AssociationState {
+            unread: shared.inbox().hand_over(&shared.unread()),
+            notifications: shared.take_notifications(),
+            lagged: shared.lagged.swap(0, Ordering::AcqRel),
+            ended: Some(reason.clone()),
+            ..idle_state(id, shared)
+        })
     }
 
-    /// Returns what the handles have not received, in the state of an association that is otherwise idle.
-    fn state_of(id: AssociationId, shared: &SharedState) -> AssociationState {
+    /// Returns the state of an association without messages and notifications.
+    fn idle_state(id: AssociationId, shared: &SharedState) -> AssociationState {
         AssociationState {
             id,
             handles: Handles::Receiving,
@@ -373,28 +405,35 @@ mod handover {
             peer_addresses: shared.peer_addresses.to_vec(),
             peer_port: shared.peer_port,
             user_data: shared.user_data().clone(),
-            unread: shared.inbox().hand_over(&shared.unread()),
-            notifications: shared.take_notifications(),
-            lagged: shared.lagged.swap(0, Ordering::AcqRel),
+            unread: Vec::new(),
+            notifications: Vec::new(),
+            lagged: 0,
             waiting: Vec::new(),
             refuses_messages: shared.shutting_down.load(Ordering::Acquire),
             shutdown_wanted: false,
             lingers_for: None,
-            ended: shared.ended.get().cloned(),
+            ended: None,
             timed_out: false,
             undelivered: shared.undelivered.load(Ordering::Acquire),
         }
     }
 
     impl AssociationEntry {
-        /// Lets senders and operations of the handles fail because the endpoint is handed over.
-        pub(in crate::driver) fn stop_handles(&self) {
+        /// Takes back what the handles have not received, and then lets senders and operations fail because the endpoint is
+        /// handed over: a program that drops its handles for that reason discards nothing.
+        pub(in crate::driver) fn stop_handles(&mut self) {
+            let unread = self.shared.inbox().hand_over(&self.shared.unread());
+            let notifications = self.shared.take_notifications();
+            self.recalled = Some(Box::new(Recalled {
+                unread,
+                notifications,
+            }));
             // An association that has ended keeps its reason.
             let _ = self.shared.ended.set(CloseReason::HandedOver);
             self.shared.send_credit.close();
         }
 
-        /// Returns the state for a successor, with all that the handles have not received. They get the reason.
+        /// Returns the state for a successor, after [`Self::stop_handles`].
         ///
         /// A message whose sender waits for the answer of the protocol was not accepted: it is not in the state.
         pub(in crate::driver) fn hand_over(self, id: AssociationId, now: Time) -> AssociationState {
@@ -404,16 +443,19 @@ mod handover {
                 options: out.options,
                 data: out.data,
             });
+            let recalled = *self.recalled.unwrap_or_default();
             // With the senders dropped at the end, waiting receivers get the reason.
             AssociationState {
+                unread: recalled.unread,
+                notifications: recalled.notifications,
                 handles: self.handles,
                 lagged: self.lagged,
                 waiting: waiting.collect(),
                 shutdown_wanted: self.shutdown_wanted,
                 lingers_for: self.lingers_until.map(|at| at.since(now)),
-                ended: shared.ended.get().filter(|_| self.closed).cloned(),
+                ended: self.closed,
                 timed_out: self.timed_out,
-                ..state_of(id, &shared)
+                ..idle_state(id, &shared)
             }
         }
 

@@ -195,21 +195,22 @@ impl Driver {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
-        let all = all_at_end && entry.closed;
-        if !entry.deliver(&mut self.core, id, all) || !entry.closed {
+        let all = all_at_end && entry.is_closed();
+        if !entry.deliver(&mut self.core, id, all) || !entry.is_closed() {
             return;
         }
         if let Some(entry) = self.entries.remove(&id) {
-            if let Some(reason) = entry.shared.ended.get() {
-                let end = entry.report(reason.clone());
+            if let Some(reason) = entry.end_reason().cloned() {
+                #[cfg(target_os = "linux")]
+                if !entry.discards() {
+                    let ended = (Arc::clone(&entry.shared), reason.clone());
+                    self.ended.insert(id, ended);
+                }
+                let end = entry.report(reason);
                 self.ends.add(&entry.shared, end);
             }
             if let Some(at) = entry.lingers_until {
                 self.lingering.remove(&(at, id));
-            }
-            #[cfg(target_os = "linux")]
-            if !entry.discards() {
-                self.ended.insert(id, Arc::clone(&entry.shared));
             }
             entry.end();
         }

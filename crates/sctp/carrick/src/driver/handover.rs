@@ -2,11 +2,11 @@
 //! one continues them.
 //!
 //! 1. Refuse what cannot be handed over; the task continues. Later steps do not fail for a reason that these checks find.
-//! 2. Abort set-ups, whose futures get the reason.
+//! 2. Take back what the handles have not received: a program drops them as soon as it has the reason. Abort set-ups, whose
+//!    futures get the reason.
 //! 3. Let senders and operations fail with [`CloseReason::HandedOver`], and take the commands that were given before: a thread
 //!    may be about to give one, which ends in the queue.
 //! 4. Send the packets of this moment, and export the protocol.
-//! 5. Take back what the handles have not received.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -39,10 +39,11 @@ pub(super) enum HandOver {
     TakingCommands(HandOverAnswer, Inherited),
 }
 
-/// Sockets for the successor, and the claim of the port.
+/// Sockets for the successor, the claim of the port, and the associations that have ended.
 pub(super) struct Inherited {
     sockets: Vec<InheritedSocket>,
     claim: Option<OwnedFd>,
+    ended: Vec<AssociationState>,
 }
 
 impl Driver {
@@ -52,8 +53,8 @@ impl Driver {
             HandOver::Idle => return Poll::Pending,
             HandOver::Requested(answer) if answer.is_closed() => return Poll::Pending,
             HandOver::Requested(answer) => match self.prepare(now) {
-                Ok(inherited) => {
-                    self.stop(now);
+                Ok(mut inherited) => {
+                    inherited.ended = self.stop(now);
                     (answer, inherited)
                 }
                 Err(error) => {
@@ -68,8 +69,8 @@ impl Driver {
             self.hand_over = HandOver::TakingCommands(answer, inherited);
             return Poll::Pending;
         }
-        self.dispatch_events(now);
         self.transmit(cx, now);
+        // An end that an operation or the network has caused: the protocol may no longer have the association.
         self.dispatch_events(now);
         let handover = self.export(now, inherited);
         let is_exported = handover.is_ok();
@@ -80,7 +81,7 @@ impl Driver {
         Poll::Ready(())
     }
 
-    /// Returns whether the last commands are taken: the task continues until then.
+    /// Returns whether only the last commands are still to be taken. Packets and timers are the successor's then.
     pub(super) fn is_handing_over(&self) -> bool {
         matches!(self.hand_over, HandOver::TakingCommands(..))
     }
@@ -100,6 +101,7 @@ impl Driver {
             Ok(Inherited {
                 sockets: self.network.duplicate()?,
                 claim: self.network.duplicate_port_name()?,
+                ended: Vec::new(),
             })
         };
         let inherited = duplicates().map_err(HandOverError::Descriptors)?;
@@ -107,8 +109,15 @@ impl Driver {
         Ok(inherited)
     }
 
-    /// Step 2, and the end of the handles.
-    fn stop(&mut self, now: Time) {
+    /// Step 2, and the end of the handles. Returns the associations that have ended.
+    fn stop(&mut self, now: Time) -> Vec<AssociationState> {
+        let ended = std::mem::take(&mut self.ended);
+        let ended = ended.iter();
+        let ended = ended.filter_map(|(id, ended)| ended_state(*id, ended));
+        let ended = ended.collect();
+        for entry in self.entries.values_mut() {
+            entry.stop_handles();
+        }
         self.ending = true;
         self.accepted = None;
         for (id, answer) in std::mem::take(&mut self.connecting) {
@@ -117,10 +126,8 @@ impl Driver {
             // The future of a cancelled connect() was dropped.
             let _ = answer.send(Err(ConnectError::Failed(CloseReason::HandedOver)));
         }
-        for entry in self.entries.values() {
-            entry.stop_handles();
-        }
         self.orders.close();
+        ended
     }
 
     /// Takes the commands that were given before the end of the handles. Ready after the last one.
@@ -135,14 +142,10 @@ impl Driver {
         Poll::Ready(())
     }
 
-    /// Exports the protocol, and takes back what the handles have not received.
+    /// Exports the protocol and the queues.
     fn export(&mut self, now: Time, inherited: Inherited) -> Result<Handover, HandOverError> {
         let core = self.core.export(now).map_err(HandOverError::Export)?;
-        let ended = std::mem::take(&mut self.ended);
-        let ended = ended
-            .iter()
-            .filter_map(|(id, shared)| ended_state(*id, shared));
-        let mut associations: Vec<AssociationState> = ended.collect();
+        let mut associations = inherited.ended;
         for (id, entry) in std::mem::take(&mut self.entries) {
             associations.push(entry.hand_over(id, now));
         }
@@ -211,7 +214,7 @@ impl Driver {
         }
         for id in ids {
             if let Some(entry) = self.entries.get_mut(&id)
-                && !entry.closed
+                && !entry.is_closed()
             {
                 entry.send_waiting(&mut self.core, now, id);
             }

@@ -30,6 +30,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+#[cfg(target_os = "linux")]
+use carrick_proto::CloseReason;
 use carrick_proto::{AssociationId, Endpoint as Core, JoinedTransmits, Route, Time};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
@@ -114,7 +116,7 @@ pub(crate) struct Driver {
     entries: BTreeMap<AssociationId, AssociationEntry>,
     /// Associations that have ended while a program has their handles, which may have unread messages.
     #[cfg(target_os = "linux")]
-    ended: BTreeMap<AssociationId, Arc<SharedState>>,
+    ended: BTreeMap<AssociationId, (Arc<SharedState>, CloseReason)>,
     connecting: BTreeMap<AssociationId, ConnectAnswer>,
     /// Times at which associations are aborted that are to shut down until then.
     lingering: BTreeSet<(Time, AssociationId)>,
@@ -179,7 +181,7 @@ impl Driver {
 
     /// Processes commands of the handles. Returns true if more may wait.
     fn take_commands(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
-        if self.orphaned || self.is_handing_over() {
+        if self.orphaned {
             return false;
         }
         let mut taken = 0;
@@ -264,10 +266,6 @@ impl Driver {
 
     /// Follows changes of the host's addresses and routes. Returns true if it checked a table.
     fn follow_host(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
-        if self.is_handing_over() {
-            // The successor has the sockets of this moment.
-            return false;
-        }
         let changes = self.network.poll_host(cx, self.core.local_addresses());
         if changes.routes {
             self.core.local_routes_changed();
@@ -359,16 +357,8 @@ impl Driver {
         fired
     }
 
-    #[cfg(not(target_os = "linux"))]
-    fn is_handing_over(&self) -> bool {
-        false
-    }
-
     fn is_done(&self) -> bool {
-        self.ending
-            && !self.is_handing_over()
-            && self.connecting.is_empty()
-            && self.core.associations().next().is_none()
+        self.ending && self.connecting.is_empty() && self.core.associations().next().is_none()
     }
 }
 
@@ -389,6 +379,10 @@ impl Future for Driver {
 impl Driver {
     fn run(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let this = self;
+        #[cfg(target_os = "linux")]
+        if this.is_handing_over() {
+            return this.poll_hand_over(cx, this.now());
+        }
         for _ in 0..ROUNDS {
             let now = this.now();
             let mut more = this.take_commands(cx, now);
@@ -401,8 +395,11 @@ impl Driver {
             this.transmit(cx, now);
             more |= this.dispatch_events(now);
             #[cfg(target_os = "linux")]
-            if this.poll_hand_over(cx, now).is_ready() {
-                return Poll::Ready(());
+            {
+                let handed_over = this.poll_hand_over(cx, now);
+                if handed_over.is_ready() || this.is_handing_over() {
+                    return handed_over;
+                }
             }
             if this.is_done() && this.all_shards_are_done(cx) {
                 this.below.close(now, &mut this.core);

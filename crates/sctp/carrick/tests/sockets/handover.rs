@@ -1,12 +1,14 @@
 //! Handover of endpoints to successors in this process: state and sockets are passed as between two processes.
 
+use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use carrick::{
-    Association, CloseReason, Config, ConnectError, Endpoint, Event, HandOverError, Handover,
-    Notification, OperationError, RecvError, ResumeError, SendError, SendHalf, TryRecvError,
+    Association, CloseReason, Config, ConnectError, ConnectOptions, Endpoint, Event, HandOverError,
+    Handover, Notification, OperationError, RecvError, ResumeError, SendError, SendHalf,
+    TryRecvError,
 };
 
 use crate::support::{associate, content, endpoint, gone, ip, on, pair_of, small, soon, to};
@@ -40,6 +42,14 @@ fn numbered(number: u32) -> Vec<u8> {
     message
 }
 
+/// Checks the number of a message.
+fn is_number(message: &carrick::Message, expected: u32) {
+    let bytes = message.payload.clone().into_bytes();
+    let number = u32::from_be_bytes(bytes[..4].try_into().unwrap());
+    assert_eq!((number, &bytes[..]), (number, &numbered(number)[..]));
+    assert_eq!(number, expected);
+}
+
 /// Last message of a sender.
 const END: &str = "end";
 
@@ -69,7 +79,7 @@ async fn receive_from(
         match association.recv().await {
             Ok(Some(message)) if message.payload == *END.as_bytes() => break,
             Ok(Some(message)) => {
-                assert!(message.payload == numbered(number)[..], "message {number}");
+                is_number(&message, number);
                 number += 1;
             }
             Err(RecvError::Ended(CloseReason::HandedOver)) => break,
@@ -125,6 +135,115 @@ async fn no_message_is_lost_or_repeated_in_100_handovers() {
     }
 }
 
+/// State of a server's association: numbers of messages received and sent back.
+type Echo = (u32, u32);
+
+/// Sends messages back until the endpoint is handed over or the association ends; then returns the state, of which the
+/// successor continues.
+async fn echo(mut association: Association, (mut received, mut sent): Echo) -> Option<Echo> {
+    loop {
+        while sent < received {
+            match association.send(numbered(sent), on(0)).await {
+                Ok(()) => sent += 1,
+                Err(SendError::Ended(CloseReason::HandedOver)) => return Some((received, sent)),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        match association.recv().await {
+            Ok(Some(message)) => {
+                is_number(&message, received);
+                received += 1;
+            }
+            Ok(None) => return None,
+            Err(RecvError::Ended(CloseReason::HandedOver)) => return Some((received, sent)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Sends messages, some of them ahead, and gets them back, as often as there are clients of this name.
+async fn client(address: (std::net::IpAddr, u16), options: ConnectOptions, clients: u32) {
+    const MESSAGES: u32 = 40;
+    const AHEAD: u32 = 5;
+    let endpoint = endpoint(&["127.0.0.1"]);
+    for _ in 0..clients {
+        let connected = endpoint.connect_with(address, options.clone()).await;
+        let mut association = connected.unwrap();
+        for number in 0..MESSAGES + AHEAD {
+            if number < MESSAGES {
+                association.send(numbered(number), on(0)).await.unwrap();
+            }
+            if let Some(number) = number.checked_sub(AHEAD) {
+                let message = association.recv().await.unwrap().unwrap();
+                is_number(&message, number);
+            }
+        }
+        association.shutdown().await.unwrap();
+    }
+    let report = endpoint.close().await;
+    assert!(report.is_empty(), "{report}");
+}
+
+/// Associations come and go during the handovers, and each successor finds the state of each association by its identifier.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn associations_come_and_go_during_handovers() {
+    const CLIENTS: usize = 12;
+    let mut server = Endpoint::bind(config(&["127.0.0.1"])).unwrap();
+    let address = (ip("127.0.0.1"), server.port());
+    let clients = (0..CLIENTS).map(|_| tokio::spawn(client(address, to(&server), 6)));
+    let mut clients: Vec<_> = clients.collect();
+    let mut states = BTreeMap::new();
+    let mut resumed = Vec::new();
+    let mut handovers = 0;
+    while !clients.is_empty() {
+        let mut tasks = Vec::new();
+        for association in resumed {
+            let association: Association = association;
+            let id = association.control().id();
+            let state = states.remove(&id).expect("a state of the association");
+            tasks.push((id, tokio::spawn(echo(association, state))));
+        }
+        // Such an association was taken, but not accepted: it is accepted again.
+        states.retain(|_, state| *state != (0, 0));
+        assert!(states.is_empty(), "each state has its association");
+        let accepting = server.clone();
+        let accepted = tokio::spawn(async move {
+            let mut tasks = Vec::new();
+            while let Some(incoming) = accepting.accept().await {
+                let association = incoming.accept();
+                let id = association.control().id();
+                tasks.push((id, tokio::spawn(echo(association, (0, 0)))));
+            }
+            tasks
+        });
+        // Other tasks run meanwhile.
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+        let successor = succeed(&server, config(&["127.0.0.1"])).await;
+        (server, resumed) = successor;
+        tasks.extend(soon("end of accept", accepted).await.unwrap());
+        for (id, task) in tasks {
+            if let Some(state) = soon("end of a task", task).await.unwrap() {
+                states.insert(id, state);
+            }
+        }
+        handovers += 1;
+        let mut running = Vec::new();
+        for client in clients {
+            if client.is_finished() {
+                client.await.unwrap();
+            } else {
+                running.push(client);
+            }
+        }
+        clients = running;
+    }
+    println!("{handovers} handovers");
+    assert!(handovers > 1);
+    let _ = soon("close", server.close()).await;
+}
+
 /// The client hands over as well: both ends are the same code, and a successor connects.
 #[tokio::test]
 async fn a_connected_endpoint_continues_and_connects() {
@@ -176,7 +295,7 @@ async fn unread_messages_and_notifications_survive() {
     let [mut b] = <[Association; 1]>::try_from(associations).unwrap();
     for number in 1..20 {
         let message = soon("message", b.recv()).await.unwrap().unwrap();
-        assert!(message.payload == numbered(number)[..], "message {number}");
+        is_number(&message, number);
     }
     assert_eq!(b.try_recv(), Err(TryRecvError::Empty));
     added(&mut b).await;
@@ -237,7 +356,7 @@ async fn accepted_messages_are_sent_by_the_successor() {
     b.send("the last one", on(0)).await.unwrap();
     for number in 0..accepted {
         let message = soon("message", a.recv()).await.unwrap().unwrap();
-        assert!(message.payload == numbered(number)[..], "message {number}");
+        is_number(&message, number);
     }
     let last = soon("message", a.recv()).await.unwrap().unwrap();
     assert_eq!(last.payload.into_bytes(), "the last one");
@@ -301,7 +420,7 @@ async fn an_end_that_was_not_received_survives() {
         let [mut b] = <[Association; 1]>::try_from(associations).unwrap();
         for number in 0..20 {
             let message = soon("message", b.recv()).await.unwrap().unwrap();
-            assert!(message.payload == numbered(number)[..], "message {number}");
+            is_number(&message, number);
         }
         assert_eq!(soon("end", b.recv()).await, Ok(None));
         assert_eq!(b.closed().await, CloseReason::Shutdown);
@@ -318,7 +437,7 @@ async fn old_handles_get_a_definite_reason() {
     let closed = tokio::spawn(async move { closed.closed().await });
     // Nothing answers there: the set-up is not complete.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let options = carrick::ConnectOptions::new();
+    let options = ConnectOptions::new();
     let options = options.encapsulation_port(silent.local_addr().unwrap().port());
     let connecting = server.clone();
     let connecting = tokio::spawn(async move {
