@@ -50,6 +50,7 @@ impl Assembly {
     }
 
     /// Returns the parts of all messages, which are stored no longer, each as the first part of its message.
+    #[cfg(target_os = "linux")]
     pub(crate) fn take_open(&mut self, memory: &SourceMemory<'_>) -> Vec<Message> {
         let open = std::mem::take(&mut self.open).into_values();
         let messages = open.map(|open| open.message).collect();

@@ -140,12 +140,14 @@ impl Inbox {
     }
 
     /// Returns whether the program has got the end, after the last message.
+    #[cfg(target_os = "linux")]
     pub(crate) fn is_ended(&self) -> bool {
         self.end.is_some()
     }
 
     /// Takes the messages back, for a successor that passes them on in this order. Messages of which a part has arrived
     /// are first, as their first parts. The program gets [`CloseReason::HandedOver`] from now on. For the task.
+    #[cfg(target_os = "linux")]
     pub(crate) fn hand_over(&mut self, memory: &SourceMemory<'_>) -> Vec<RecvItem> {
         let mut items = Vec::new();
         if self.has_restarted {

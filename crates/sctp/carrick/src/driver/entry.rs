@@ -62,6 +62,10 @@ pub(super) struct AssociationEntry {
 /// Received messages and notifications that the handles have not received, for a successor.
 #[derive(Default)]
 struct Recalled {
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "no handover fills it")
+    )]
     unread: Vec<RecvItem>,
     notifications: Vec<Notification>,
 }
