@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 mod linux {
     use std::error::Error;
     use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::IpAddr;
     use std::os::fd::{AsFd, OwnedFd};
     use std::os::unix::net::UnixStream;
     use std::process::{Command, Stdio};
@@ -38,6 +39,9 @@ mod linux {
     use carrick::{Association, Config, ConnectOptions, Endpoint, Handover, SendOptions};
 
     type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+    /// Addresses of both, so that the association has two paths.
+    const ADDRESSES: [[u8; 4]; 2] = [[127, 0, 0, 1], [127, 0, 0, 2]];
 
     /// Messages of the client.
     const MESSAGES: u64 = 5000;
@@ -49,7 +53,7 @@ mod linux {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn config() -> Config {
-        Config::udp([[127, 0, 0, 1].into()]).encapsulation_port(0)
+        Config::udp(ADDRESSES.map(IpAddr::from)).encapsulation_port(0)
     }
 
     /// Messages of the association so far: its user data.
@@ -86,8 +90,8 @@ mod linux {
 
         let endpoint = Endpoint::bind(config())?;
         let options = ConnectOptions::new().encapsulation_port(udp_port);
-        let address = std::net::IpAddr::from([127, 0, 0, 1]);
-        let association = endpoint.connect_with((address, port), options).await?;
+        let addresses = ADDRESSES.map(IpAddr::from);
+        let association = endpoint.connect_with((&addresses, port), options).await?;
         for number in 0..MESSAGES {
             let message = number.to_be_bytes().to_vec();
             association.send(message, SendOptions::on_stream(0)).await?;

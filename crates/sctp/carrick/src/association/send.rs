@@ -128,8 +128,14 @@ impl SendHalf {
             });
             let run = run.collect();
             let command = Command::SendMany(self.control.link.id, run);
-            let queued = self.control.link.commands.send(command);
-            queued.map_err(|_| self.control.link.refusal())?;
+            if let Err(refused) = self.control.link.commands.send(command) {
+                if let Command::SendMany(_, run) = refused.0 {
+                    for out in run.into_iter().rev() {
+                        messages.push_front((out.data, out.options));
+                    }
+                }
+                return Err(self.control.link.refusal());
+            }
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ impl Endpoint {
     ///
     /// The handles of this endpoint get [`CloseReason::HandedOver`](crate::CloseReason::HandedOver): waiting calls return it as their error or
     /// reason. A call of [`SendHalf::send`](crate::SendHalf::send) that returns an error has not sent its message: send it again in the
-    /// successor. Dropping the handles has no effect. Set-ups that are not complete are aborted
+    /// successor, as those that [`SendHalf::send_many`](crate::SendHalf::send_many) has left. Dropping the handles has no effect. Set-ups that are not complete are aborted
     /// ([`ConnectError::Failed`](crate::ConnectError::Failed)). An association that has ended is handed over as well if the program has not received its end.
     ///
     /// ```

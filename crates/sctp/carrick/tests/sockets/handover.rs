@@ -1,6 +1,6 @@
 //! Handover of endpoints to successors in this process: state and sockets are passed as between two processes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,6 +68,25 @@ async fn send_from(sender: SendHalf, mut number: u32, stop: Arc<AtomicBool>) -> 
     number
 }
 
+/// Sends numbered messages, several with each call, until the endpoint is handed over. Returns the next number: those that
+/// were not queued are still there.
+async fn send_many_from(sender: SendHalf, mut number: u32) -> u32 {
+    let mut queue = VecDeque::new();
+    loop {
+        while queue.len() < 10 {
+            queue.push_back((numbered(number).into(), on(0)));
+            number += 1;
+        }
+        match sender.send_many(&mut queue).await {
+            Ok(()) => tokio::task::yield_now().await,
+            Err(SendError::Ended(CloseReason::HandedOver)) => {
+                return number - queue.len() as u32;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 /// Receives numbered messages until the endpoint is handed over, the sender ends, or the next number is `until`. Returns it,
 /// with the association.
 async fn receive_from(
@@ -104,7 +123,7 @@ async fn no_message_is_lost_or_repeated_in_100_handovers() {
     let receiving = tokio::spawn(receive_from(a, 0, ALL));
     let (mut sent, mut received) = (0, 0);
     for _ in 0..HANDOVERS {
-        let outgoing = tokio::spawn(send_from(b.sender(), sent, Arc::clone(&stop)));
+        let outgoing = tokio::spawn(send_many_from(b.sender(), sent));
         // Each server handles some messages, at the least.
         let some = receive_from(b, received, received + 10);
         let (waiting, next) = soon("messages", some).await;
