@@ -137,7 +137,7 @@ impl Config {
 fn parse<T: serde::de::DeserializeOwned>(json: &str) -> PyResult<T> {
     let mut input = serde_json::Deserializer::from_str(json);
     serde_path_to_error::deserialize(&mut input).map_err(|why| {
-        // The place in the text that this package has written says nothing to its user.
+        // The place in the text that this package has written does not help its user.
         let text = why.inner().to_string();
         let text = text.split(" at line ").next().unwrap_or_default();
         error::config(&format!("configuration: {}: {text}", why.path()))
