@@ -506,6 +506,21 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn impossible_times_of_a_server_are_left_out() {
+        let mut series = MeasurementSeries::default();
+        let request = request_of(&["stream=1"]);
+        for (start, end) in [(0.0, 1e300), (-1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0)] {
+            let wrong = Interval {
+                start,
+                end,
+                ..interval(0, "192.0.2.1", 0)
+            };
+            series.interval((1, MeasurementSide::Server), &request, &wrong);
+        }
+        assert!(series.data.is_empty());
+    }
+
+    #[test]
     fn long_addresses_are_in_the_caption() {
         assert_eq!(path_name(2, &"192.0.2.1".parse().unwrap()), "192.0.2.1");
         assert_eq!(

@@ -21,6 +21,9 @@ use page::ReportPage;
 pub(super) use page::host_text;
 use series::MeasurementSeries;
 
+/// Maximum length of the description of the server's host.
+const MAX_HOST: usize = 200;
+
 /// Options of the files.
 #[derive(Debug, Clone, Args)]
 pub(super) struct FileArguments {
@@ -92,7 +95,7 @@ impl Recording {
     pub(super) fn server(&mut self, addresses: &[IpAddr], port: u16, host: &str) {
         if let Some(report) = &mut self.report {
             report.peer = format!("{} port {port}", crate::endpoint::list(addresses));
-            host.clone_into(&mut report.server);
+            report.server = host.chars().take(MAX_HOST).collect();
         }
     }
 

@@ -11,6 +11,9 @@ use crate::perf::request::MeasurementRequest;
 /// Maximum number of points of a series. More points than these are merged in pairs.
 const MAX_POINTS: usize = 2000;
 
+/// Maximum time of an interval in seconds: a transfer takes at most 24 h, and stalls may prolong it.
+const MAX_TIME: f64 = 1e6;
+
 /// Maximum number of series of each kind.
 pub(super) const MAX_SERIES: usize = 256;
 
@@ -175,13 +178,20 @@ pub(super) struct MeasurementSeries {
 }
 
 impl MeasurementSeries {
-    /// Adds an interval of a side of the association with this number. Flows above the limit are left out.
+    /// Adds an interval of a side of the association with this number. Flows above the limit, and impossible times, are left
+    /// out.
     pub(super) fn interval(
         &mut self,
         (association, side): (u64, MeasurementSide),
         request: &MeasurementRequest,
         interval: &Interval,
     ) {
+        // The times of the server are those of a peer.
+        if !(0.0..=MAX_TIME).contains(&interval.end)
+            || !(0.0..=interval.end).contains(&interval.start)
+        {
+            return;
+        }
         let role = side.role(request);
         for (requested, flow) in request.flows().iter().zip(&interval.flows) {
             let key = (association, flow.flow);
