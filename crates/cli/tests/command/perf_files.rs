@@ -92,9 +92,6 @@ fn csv_rows_add_up_to_the_result() {
             row["responses"] != "0"
         );
     }
-    // Both sides have the intervals of the client.
-    let ends = rows.iter().filter(|row| row["flow"] == "1").count();
-    assert!(ends >= 2 * 4, "{ends} rows in 350 ms");
 }
 
 /// The second file has the quantiles of the result.

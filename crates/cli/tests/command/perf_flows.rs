@@ -111,7 +111,7 @@ fn each_request_has_a_response() {
     }
 }
 
-/// Forwards datagrams between a client and the server's port; drops each tenth one that carries a full packet to the server.
+/// Forwards datagrams between a client and the server's port; drops each seventh one that carries a full packet to the server.
 fn lossy_relay(server_port: &str) -> String {
     let near = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
     let far = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -135,7 +135,7 @@ fn lossy_relay(server_port: &str) -> String {
                 });
             }
             full += u64::from(length > 1000);
-            if length <= 1000 || full % 10 != 0 {
+            if length <= 1000 || full % 7 != 0 {
                 let _ = far.send(&buffer[..length]);
             }
         }
@@ -237,11 +237,8 @@ fn the_omitted_time_is_not_in_the_flows() {
         "messages=3",
     ];
     let flows = flows(&load);
-    assert!(
-        (1..=52).contains(&number(&flows[0], "messages")),
-        "{}",
-        flows[0]
-    );
+    // 51 in a second.
+    assert!(number(&flows[0], "messages") <= 51, "{}", flows[0]);
     assert_eq!(number(&flows[0], "lost"), 0);
     assert_eq!(number(&flows[0]["responses"], "lost"), 0);
     assert_eq!(number(&flows[1], "messages"), 0);
