@@ -264,7 +264,7 @@ fn distribution(results: &[AssociationResults], names: &FlowNames) -> Option<Fig
             left_out(count)
         ),
         x: logarithmic("delay", "ms").range(x_min, x_max),
-        y: logarithmic("share of messages above", "").range(10_f64.powf(y_min.log10().floor()), 1.0),
+        y: logarithmic("share of messages above", "").range(10_f64.powf((y_min * 1.001).log10().floor()), 1.0),
         series: lines,
         references: Vec::new(),
     })
@@ -503,6 +503,13 @@ pub(super) mod tests {
         let last = many[many.len() - 1];
         assert!((last.y - 0.0001).abs() < 1e-9 && (last.x - 37.0).abs() < 1e-9);
         assert!(many.is_sorted_by(|a, b| a.x < b.x && a.y > b.y));
+        let results = [(1, vec![flow_result(1_000_000, "")])];
+        let figures = figures(&series(), &results, 1.0);
+        let least = named(&figures, "distribution").y.min.unwrap();
+        assert!(
+            (least - 0.0001).abs() < 1e-9,
+            "the axis ends with the data: {least}"
+        );
     }
 
     #[test]

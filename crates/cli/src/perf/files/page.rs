@@ -30,8 +30,7 @@ const HEADINGS: [&str; 10] = [
 ];
 
 /// Styles of this page.
-const OWN_STYLE: &str =
-    "tbody th code { overflow-wrap: anywhere; } pre { margin: 0; padding: 8px 12px; }";
+const OWN_STYLE: &str = "tbody th code { overflow-wrap: anywhere; } pre { margin: 0; padding: 8px 12px; white-space: pre-wrap; }";
 
 /// Report that is written at the end of a measurement.
 #[derive(Debug)]
