@@ -62,7 +62,26 @@ impl Transport {
 /// Configuration of an [`Endpoint`](crate::Endpoint).
 ///
 /// [`Self::udp`] and [`Self::raw`] make one; its methods may be called in any order, and its fields can
-/// be assigned.
+/// be assigned. Parameters of the protocol are fields of [`Self::association`]: timers, thresholds of failover, buffers and
+/// extensions.
+///
+/// Two local addresses, and the preset for signaling networks with another RTO.Max and other limits of errors:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use carrick::{AssociationConfig, Config};
+///
+/// let association = AssociationConfig::signaling().with(|c| {
+///     c.timers.rto_max = Duration::from_secs(1);
+///     c.paths.path_max_retrans = 2;
+///     c.paths.association_max_retrans = 4;
+/// });
+/// let config = Config::udp([[192, 0, 2, 1].into(), [198, 51, 100, 1].into()])
+///     .port(2905)
+///     .association(association);
+/// assert_eq!(config.addresses.len(), 2);
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {

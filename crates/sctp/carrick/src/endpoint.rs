@@ -52,6 +52,38 @@ pub(crate) fn current_runtime() -> Result<Handle, BindError> {
 /// [`Config::shards`] there are several. Await [`Self::close`] before `main` returns, or messages that were
 /// accepted may be lost and peers get an ABORT. See the crate's documentation for this, and for what ends
 /// when the last handle is dropped.
+///
+/// A server that serves each association in a task, with a limit of 100, until Ctrl-C:
+///
+/// ```no_run
+/// use carrick::{Association, Config, Endpoint};
+///
+/// async fn serve(mut association: Association) {
+///     while let Ok(Some(message)) = association.recv().await {
+///         println!("{} bytes on stream {}", message.payload.len(), message.stream.0);
+///     }
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     // All addresses of the host, in UDP port 9899.
+///     let endpoint = Endpoint::bind(Config::udp([]).port(5000))?;
+///     loop {
+///         let incoming = tokio::select! {
+///             incoming = endpoint.accept() => incoming.ok_or("the endpoint has closed")?,
+///             _ = tokio::signal::ctrl_c() => break,
+///         };
+///         if endpoint.associations().await? > 100 {
+///             incoming.refuse(b"busy");
+///         } else {
+///             tokio::spawn(serve(incoming.accept()));
+///         }
+///     }
+///     let report = endpoint.close().await;
+///     println!("{report}");
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Endpoint {
     inner: Arc<Inner>,

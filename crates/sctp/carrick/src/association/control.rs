@@ -16,6 +16,35 @@ use crate::error::{ConfigError, OperationError};
 
 /// Reads the state of an association and changes it: parameters, paths, streams and keys. Clones are handles of the
 /// same association, and keep it as those do that send and receive.
+///
+/// The paths with their state and round trip, and the second one as the primary path:
+///
+/// ```
+/// # use carrick::{Config, ConnectOptions, Endpoint};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let config = || Config::udp([[127, 0, 0, 1].into(), [127, 0, 0, 2].into()]).encapsulation_port(0);
+/// # let (client, server) = (Endpoint::bind(config())?, Endpoint::bind(config())?);
+/// # let options = ConnectOptions::new().encapsulation_port(server.encapsulation_port().ok_or("not in UDP")?);
+/// # let peer = (["127.0.0.1".parse()?], server.port());
+/// # let (near, far) = tokio::join!(client.connect_with(peer, options), server.accept());
+/// # let (association, peer) = (near?, far.ok_or("no association")?.accept());
+/// let control = association.control();
+/// for path in control.paths().await? {
+///     println!("{}: {:?}, {:?}", path.remote, path.status, path.srtt);
+/// }
+/// # // The second path is confirmed within a round trip.
+/// # while !control.paths().await?.iter().all(|path| path.status.confirmed) {
+/// #     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+/// # }
+/// let second = control.paths().await?[1].id;
+/// control.set_primary(second).await?;
+/// let stats = control.stats().await?;
+/// assert_eq!((stats.primary, stats.counters.retransmissions), (Some(second), 0));
+/// # drop(peer);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct AssociationControl {
     pub(crate) link: Arc<EndpointLink>,

@@ -151,6 +151,32 @@ impl EndpointLink {
 ///
 /// [`Self::control`] reads its state and changes it, and [`Self::split`] gives the halves to two tasks. See the
 /// crate's documentation for the effect of dropping it.
+///
+/// A request on stream 3 and its response; the shutdown delivers what was sent before:
+///
+/// ```
+/// # use carrick::{Config, ConnectOptions, Endpoint};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let config = || Config::udp([[127, 0, 0, 1].into(), [127, 0, 0, 2].into()]).encapsulation_port(0);
+/// # let (client, server) = (Endpoint::bind(config())?, Endpoint::bind(config())?);
+/// # let options = ConnectOptions::new().encapsulation_port(server.encapsulation_port().ok_or("not in UDP")?);
+/// # let peer = (["127.0.0.1".parse()?], server.port());
+/// # let (near, far) = tokio::join!(client.connect_with(peer, options), server.accept());
+/// # let (mut association, mut peer) = (near?, far.ok_or("no association")?.accept());
+/// use carrick::SendOptions;
+///
+/// association.send("request", SendOptions::on_stream(3)).await?;
+/// # let request = peer.recv().await?.ok_or("no request")?;
+/// # peer.send("response", SendOptions::on_stream(request.stream.0)).await?;
+/// match association.recv().await? {
+///     Some(response) => assert_eq!(response.payload.into_bytes(), "response"),
+///     None => println!("the peer has shut the association down"),
+/// }
+/// association.shutdown().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Association {
     send: SendHalf,

@@ -22,6 +22,41 @@ pub struct RecvHalf {
 }
 
 /// Receives notifications.
+///
+/// A task that prints what happens to the paths, in the words of the daemon's log:
+///
+/// ```
+/// # use carrick::{Config, ConnectOptions, Endpoint};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let config = || Config::udp([[127, 0, 0, 1].into(), [127, 0, 0, 2].into()]).encapsulation_port(0);
+/// # let (client, server) = (Endpoint::bind(config())?, Endpoint::bind(config())?);
+/// # let options = ConnectOptions::new().encapsulation_port(server.encapsulation_port().ok_or("not in UDP")?);
+/// # let peer = (["127.0.0.1".parse()?], server.port());
+/// # let (near, far) = tokio::join!(client.connect_with(peer, options), server.accept());
+/// # let (mut association, peer) = (near?, far.ok_or("no association")?.accept());
+/// use carrick::{EventReport, Notification};
+///
+/// let mut events = association.take_events().ok_or("taken before")?;
+/// let control = association.control().clone();
+/// let printing = tokio::spawn(async move {
+///     while let Some(notification) = events.next().await {
+///         let Notification::Event(event) = notification else {
+///             continue;
+///         };
+///         let paths = control.paths().await.unwrap_or_default();
+///         let stats = control.stats().await.ok();
+///         if let Some(report) = EventReport::new(&event, &paths, stats.as_ref()) {
+///             println!("{report}"); // path 127.0.0.2 -> 127.0.0.2 is confirmed
+///         }
+///     }
+/// });
+/// # association.shutdown().await?;
+/// # drop(peer);
+/// # printing.await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Events {
     pub(super) shared: Arc<SharedState>,
     pub(super) ended: bool,

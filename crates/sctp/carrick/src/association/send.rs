@@ -18,6 +18,36 @@ const RUN: usize = 256;
 
 /// Sends messages, and ends the association. Clones are handles of the same association;
 /// [`Self::control`] is the one that reads its state and changes it.
+///
+/// A message that is abandoned if it can't be delivered within 200 ms (RFC 7496), and an unordered one:
+///
+/// ```
+/// # use carrick::{Config, ConnectOptions, Endpoint};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let config = || Config::udp([[127, 0, 0, 1].into(), [127, 0, 0, 2].into()]).encapsulation_port(0);
+/// # let (client, server) = (Endpoint::bind(config())?, Endpoint::bind(config())?);
+/// # let options = ConnectOptions::new().encapsulation_port(server.encapsulation_port().ok_or("not in UDP")?);
+/// # let peer = (["127.0.0.1".parse()?], server.port());
+/// # let (near, far) = tokio::join!(client.connect_with(peer, options), server.accept());
+/// # let (association, mut peer) = (near?, far.ok_or("no association")?.accept());
+/// use std::time::Duration;
+///
+/// use carrick::{Reliability, SendOptions};
+///
+/// let (sender, receiver) = association.split();
+/// let position = SendOptions {
+///     reliability: Reliability::Timed(Duration::from_millis(200)),
+///     ..SendOptions::on_stream(1)
+/// };
+/// sender.send("47.1 N 9.5 E", position).await?;
+/// sender.send("alarm", SendOptions::on_stream(0).unordered()).await?;
+/// sender.flushed().await?; // The peer has acknowledged both.
+/// assert_eq!(sender.undelivered(), 0);
+/// # drop((receiver, peer));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct SendHalf {
     pub(super) control: AssociationControl,
