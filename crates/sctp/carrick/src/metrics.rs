@@ -18,7 +18,7 @@ fn gauges(metrics: &EndpointMetrics) -> [NamedGauge; 4] {
         let count = metrics.states.get(&state).copied().unwrap_or(0);
         (Some(state.name()), count)
     });
-    let paths = metrics.paths.by_name();
+    let paths = metrics.paths.by_name().into_iter();
     [
         NamedGauge {
             name: "curr_estab",
@@ -38,7 +38,7 @@ fn gauges(metrics: &EndpointMetrics) -> [NamedGauge; 4] {
         NamedGauge {
             name: "paths",
             help: "Paths of associations by state",
-            values: paths.map(|(state, count)| (Some(state), count)).to_vec(),
+            values: paths.map(|(state, count)| (Some(state), count)).collect(),
         },
     ]
 }

@@ -2,6 +2,8 @@
 //! numbers of associations and paths by state.
 
 use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use crate::endpoint::Endpoint;
 use crate::ids::StateName;
@@ -25,8 +27,8 @@ pub struct PathCounts {
 
 impl PathCounts {
     /// Returns the numbers with the names of their states, as labels of metrics have them.
-    pub fn by_name(&self) -> [(&'static str, usize); 4] {
-        [
+    pub fn by_name(&self) -> Vec<(&'static str, usize)> {
+        vec![
             ("unconfirmed", self.unconfirmed),
             ("active", self.active),
             ("potentially-failed", self.potentially_failed),
@@ -123,12 +125,12 @@ impl EndpointMetrics {
     }
 
     /// Returns the counters with their names.
-    pub fn counters(&self) -> [NamedCounter; 25] {
+    pub fn counters(&self) -> Vec<NamedCounter> {
         let (endpoint, associations) = (&self.endpoint, &self.associations);
         let ordered = |all: u64, unordered: u64| all.saturating_sub(unordered);
         macro_rules! table {
             ($($name:literal, $help:literal, $value:expr;)*) => {
-                [$(NamedCounter { name: $name, help: $help, value: $value }),*]
+                vec![$(NamedCounter { name: $name, help: $help, value: $value }),*]
             };
         }
         table! {

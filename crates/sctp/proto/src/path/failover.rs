@@ -99,12 +99,13 @@ impl Path {
     ) -> Option<PathChange> {
         self.encapsulation_unverified = false;
         self.last_error = Some(cause);
+        let is_first = self.active && self.error_count == 0;
         if self.error_count < self.thresholds.most_errors() {
             self.error_count += 1;
         }
         if !self.active || self.error_count <= self.thresholds.path_max_retrans {
             if !self.confirmed {
-                return (self.error_count == 1).then_some(PathChange::Unconfirmed);
+                return is_first.then_some(PathChange::Unconfirmed);
             }
             return self.update_potentially_failed(config);
         }
