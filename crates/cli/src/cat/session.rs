@@ -158,8 +158,10 @@ impl Session {
         let association = self.log.association;
         let mut receiving = pin!(receive_all(&mut self.receiver, output, association));
         let sent = tokio::select! {
-            ended = &mut receiving => return ended,
+            // A message that was not sent is reported, also if the association has ended at the same time.
+            biased;
             sent = send_all(&self.arguments, &self.sender, input) => sent?,
+            ended = &mut receiving => return ended,
         };
         receiving.await?;
         match sent {

@@ -36,6 +36,13 @@ pub(super) struct Counts {
     pub(super) received: Count,
 }
 
+impl Counts {
+    /// Returns the number of messages that were read from the local side and not sent.
+    pub(super) fn unsent(&self) -> u64 {
+        self.read.messages() - self.sent.messages()
+    }
+}
+
 /// Number of messages in one direction, and of their bytes.
 #[derive(Debug, Default)]
 pub(super) struct Count {
@@ -90,8 +97,7 @@ pub(super) async fn relay(
         Ok(()) => {
             reader.discard().await;
             drop(writer);
-            let unsent = counts.read.messages() - counts.sent.messages();
-            match sender.undelivered() + unsent {
+            match sender.undelivered() + counts.unsent() {
                 0 => Ok(()),
                 lost => Err(format!(
                     "{lost} messages of {name} were not delivered, because the SCTP peer has shut the association down"

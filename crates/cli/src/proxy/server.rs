@@ -75,7 +75,9 @@ impl Proxy {
                     },
                     Some(ended) = connections.join_next() => {
                         if only_one {
-                            return ended.unwrap_or(Ok(())).map_err(Failure::Run);
+                            // A task that panics has printed its reason.
+                            let done = ended.unwrap_or_else(|error| Err(error.to_string()));
+                            return done.map_err(Failure::Run);
                         }
                     }
                 }
@@ -238,13 +240,19 @@ impl Proxy {
                 return Err(line(&failure));
             }
         };
-        self.check(&association)?;
+        if let Err(why) = self.check(&association) {
+            local.writer.reset();
+            return Err(why);
+        }
         let peer = sctp_name(&association);
         let text = format!("{} is connected with {peer}", local.name);
         self.log.connected(number, &text);
         tokio::select! {
             done = connection::relay(local, association, &self.connection, counts) => done,
-            _ = stopped => Ok(()),
+            _ = stopped => match counts.unsent() {
+                0 => Ok(()),
+                lost => Err(format!("{lost} messages were read and not sent: the proxy ends")),
+            },
         }
     }
 }

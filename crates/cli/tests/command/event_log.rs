@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use crate::socket_programs::free_port;
 use crate::support::{run, start};
 
 /// Returns a path that no other test uses.
@@ -158,7 +159,10 @@ assert c.recv(9) == b''
 ";
     let path = log_path("run");
     let file = path.to_str().unwrap();
-    let finished = run(&["run", "--event-log", file, "--", "python3", "-c", PROGRAM]);
+    let port = free_port().to_string();
+    let ports = ["--udp-port", &port, "--peer-udp-port", &port];
+    let program = ["--event-log", file, "--", "python3", "-c", PROGRAM];
+    let finished = run(&[&["run"], &ports[..], &program].concat());
     assert_eq!(finished.code, Some(0), "{}", finished.errors);
     let lines = read(&path);
     let established = lines
