@@ -33,7 +33,7 @@ mod linux {
     use std::net::IpAddr;
     use std::os::fd::{AsFd, OwnedFd};
     use std::os::unix::net::UnixStream;
-    use std::process::{Command, Stdio};
+    use std::process::{Child, Command, Stdio};
     use std::time::Duration;
 
     use carrick::{Association, Config, ConnectOptions, Endpoint, Handover, SendOptions};
@@ -126,7 +126,8 @@ mod linux {
     pub(super) async fn successor() -> Result<()> {
         let mut predecessor = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
         let handover = Handover::receive(&predecessor)?;
-        let (endpoint, associations) = Endpoint::resume(config(), handover)?;
+        let (endpoint, associations) = Endpoint::resume(config(), &handover)?;
+        drop(handover);
         // From now on this process serves.
         predecessor.write_all(b"!")?;
         let [association] = <[Association; 1]>::try_from(associations)
@@ -172,23 +173,29 @@ mod linux {
     /// Starts the next process with the endpoint. Returns it if the process has not resumed it.
     async fn restart(endpoint: &Endpoint) -> Result<Option<(Endpoint, [Association; 1])>> {
         let handover = endpoint.hand_over().await?;
-        let passed = || -> Result<()> {
+        let mut successor: Option<Child> = None;
+        let mut pass = || -> Result<()> {
             let (mut ours, theirs) = UnixStream::pair()?;
             ours.set_read_timeout(Some(PATIENCE))?;
             ours.set_write_timeout(Some(PATIENCE))?;
             let mut next = Command::new(std::env::current_exe()?);
             next.arg("successor").stdin(OwnedFd::from(theirs));
-            next.spawn()?;
+            successor = Some(next.spawn()?);
             // It has the other end, too: without it, this end is notified when the successor ends.
             drop(next);
             handover.send(&ours)?;
             Ok(ours.read_exact(&mut [0])?)
         };
-        let Err(error) = passed() else {
+        let Err(error) = pass() else {
             return Ok(None);
         };
         eprintln!("the successor has not resumed the endpoint: {error}");
-        let (endpoint, associations) = Endpoint::resume(config(), handover)?;
+        // One process at most may continue the associations.
+        if let Some(mut successor) = successor {
+            successor.kill()?;
+            successor.wait()?;
+        }
+        let (endpoint, associations) = Endpoint::resume(config(), &handover)?;
         let associations = associations.try_into().map_err(|_| "not one association")?;
         Ok(Some((endpoint, associations)))
     }

@@ -63,6 +63,11 @@ pub enum ResumeError {
         /// Number of descriptors that were passed.
         found: usize,
     },
+    /// No duplicates of the descriptors.
+    #[error(
+        "no duplicates of the descriptors: {0}; raise the limit of file descriptors (ulimit -n)"
+    )]
+    Duplicates(io::Error),
     /// The monotonic clock of this host is not that of the state.
     #[error(
         "the clock of this host is not that of the endpoint that was handed over: resume it on the same host, before a reboot"

@@ -87,7 +87,11 @@ fn receive_group(from: &UnixStream, descriptors: &mut Vec<OwnedFd>) -> io::Resul
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let mut parts = [IoSliceMut::new(&mut byte)];
-    retried(|| recvmsg(from, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC))?;
+    let received = retried(|| recvmsg(from, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC))?;
+    if received.bytes == 0 {
+        let why = "the predecessor ended before it had sent all descriptors";
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
+    }
     let before = descriptors.len();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = message {

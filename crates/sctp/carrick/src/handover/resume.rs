@@ -1,11 +1,12 @@
 //! The endpoint before and after a handover.
 
 use std::collections::VecDeque;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use carrick_proto::{Endpoint as Core, ImportConfig, Time};
+use carrick_proto::{Endpoint as Core, ImportConfig, ImportError, Time};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{EndpointState, HandOverError, Handover, ResumeError, clock};
@@ -52,7 +53,8 @@ impl Endpoint {
     /// let handover = server.hand_over().await?;
     /// assert_eq!(receiver.closed().await, CloseReason::HandedOver);
     /// // Usually in another process: see Handover::send.
-    /// let (server, mut associations) = Endpoint::resume(config(), handover)?;
+    /// let (server, mut associations) = Endpoint::resume(config(), &handover)?;
+    /// drop(handover);
     /// let mut receiver = associations.pop().ok_or("no association")?;
     /// assert_eq!(receiver.control().user_data(), "client 1");
     /// let message = receiver.recv().await?.ok_or("no message")?;
@@ -62,8 +64,8 @@ impl Endpoint {
     /// # }
     /// ```
     ///
-    /// If this future is dropped before it is ready, the endpoint continues, or has ended as without
-    /// [`Self::close`]: its peers get an ABORT.
+    /// If this future is dropped before it is ready, the endpoint continues, or its associations have ended, with or
+    /// without an ABORT: await it to its end.
     ///
     /// # Errors
     /// The endpoint has several shards, DTLS or a port of a daemon, is closed, or a part of it can't be exported. Unless it is
@@ -94,23 +96,25 @@ impl Endpoint {
     ///
     /// All timers continue as if the endpoint had been there: both processes read the monotonic clock of the host.
     ///
+    /// The endpoint has duplicates of the descriptors, which are closed at `exec`. Drop the handover afterwards: it keeps
+    /// the sockets open, and nothing else may continue its associations.
+    ///
     /// # Errors
-    /// The state is damaged or of another version, descriptors are missing, or `config` has another port, UDP port or kind of
-    /// transport, several shards, DTLS or a daemon. A handover that was received from a predecessor
-    /// ([`Handover::receive`]) is still there, so that the predecessor can continue.
+    /// The state is damaged, of another version or of another clock, descriptors are missing, or `config` has another port, UDP
+    /// port or kind of transport, several shards, DTLS or a daemon, or lacks an algorithm or a protection of the state. The
+    /// handover is unchanged: resume it with another configuration, or let the predecessor do so.
     pub fn resume(
         mut config: Config,
-        handover: Handover,
+        handover: &Handover,
     ) -> Result<(Self, Vec<Association>), ResumeError> {
         let runtime = current_runtime()?;
         config.merge()?;
-        let (state, descriptors) = handover.into_parts();
-        let state = EndpointState::decode(&state)?;
+        let state = EndpointState::decode(handover.state())?;
+        let elapsed = clock().checked_sub(state.clock).ok_or(ResumeError::Clock)?;
+        let since = Duration::from_nanos(state.now) + Duration::from_nanos(elapsed);
         let core = imported(&config, &state)?;
         check(&config, &state, core.port())?;
-        let network = continued_network(&config, &state, core.port(), descriptors)?;
-        let since = Duration::from_nanos(state.now)
-            + Duration::from_nanos(clock().saturating_sub(state.clock));
+        let network = continued_network(&config, &state, core.port(), handover.descriptors())?;
         let epoch = Instant::now()
             .checked_sub(since)
             .ok_or(ResumeError::Clock)?;
@@ -143,6 +147,10 @@ impl Endpoint {
     }
 }
 
+/// Reason why a state needs more than the configuration has.
+const MISSING: &str = "an association of the handover has a congestion control or chunk protection of the program that is \
+    missing here: set it in Config::association or Config::chunk_protection, one of each for all associations";
+
 /// Continues the protocol.
 fn imported(config: &Config, state: &EndpointState) -> Result<Core, ResumeError> {
     let association = &config.association;
@@ -152,7 +160,13 @@ fn imported(config: &Config, state: &EndpointState) -> Result<Core, ResumeError>
         protections: association.security.protection.iter().cloned().collect(),
     };
     let now = Time::from_nanos(state.now);
-    let mut core = Core::import(import, now, &state.core)?;
+    let core = Core::import(import, now, &state.core);
+    let mut core = core.map_err(|error| match error {
+        ImportError::UnknownAlgorithm(_) | ImportError::MissingProtection(_) => {
+            ConfigError::new("association", MISSING).into()
+        }
+        error => ResumeError::State(error),
+    })?;
     state.check(&core)?;
     core.set_observer(now, crate::observers::observer(config));
     Ok(core)
@@ -193,13 +207,15 @@ fn continued_network(
     config: &Config,
     state: &EndpointState,
     port: u16,
-    descriptors: Vec<OwnedFd>,
+    descriptors: &[OwnedFd],
 ) -> Result<Network, ResumeError> {
     let (expected, found) = (state.descriptors(), descriptors.len());
     if expected != found {
         return Err(ResumeError::Descriptors { expected, found });
     }
-    let mut descriptors = VecDeque::from(descriptors);
+    let duplicates: io::Result<VecDeque<OwnedFd>> =
+        descriptors.iter().map(OwnedFd::try_clone).collect();
+    let mut descriptors = duplicates.map_err(ResumeError::Duplicates)?;
     let entries = state
         .sockets
         .iter()
@@ -220,4 +236,30 @@ fn continued_network(
         follow,
     );
     Ok(network?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_state_of_a_later_clock_is_refused() {
+        let mut state = EndpointState::decode(include_bytes!("../../tests/exports/1.bin")).unwrap();
+        state.clock = u64::MAX;
+        let handover = Handover::from_parts(state.encode().unwrap(), Vec::new());
+        let config = Config::udp([]);
+        let refused = Endpoint::resume(config.clone(), &handover).map(drop);
+        assert!(matches!(refused, Err(ResumeError::Clock)), "{refused:?}");
+        state.clock = 0;
+        let handover = Handover::from_parts(state.encode().unwrap(), Vec::new());
+        let refused = Endpoint::resume(config, &handover).map(drop);
+        let missing = matches!(
+            refused,
+            Err(ResumeError::Descriptors {
+                expected: 3,
+                found: 0
+            })
+        );
+        assert!(missing, "{refused:?}");
+    }
 }
