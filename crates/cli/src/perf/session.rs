@@ -286,8 +286,7 @@ impl Session {
                 () = tick(&mut ticks) => {
                     // The end of the omitted time, if it is due, ends the interval.
                     let is_omission_due = self.omitting && omission.deadline().elapsed() > Duration::ZERO;
-                    // Peers that are silent are reported once; the next interval includes this time.
-                    if !silence.is_reported() && !is_omission_due {
+                    if !is_omission_due {
                         self.report(progress, reporter, &outbox).await?;
                     }
                 }

@@ -86,6 +86,11 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::Run(format!("--csv: cannot write {}: {error}", path.display()))
 }
 
+/// Returns the path of the second file.
+pub(super) fn delays_path(path: &Path) -> PathBuf {
+    path.with_extension("delays.csv")
+}
+
 /// Both files.
 #[derive(Debug)]
 pub(super) struct CsvFiles {
@@ -98,7 +103,7 @@ impl CsvFiles {
     pub(super) fn create(path: &Path) -> Result<Self, Failure> {
         Ok(Self {
             intervals: CsvFile::create(path, &COLUMNS)?,
-            delays: CsvFile::create(&path.with_extension("delays.csv"), &DELAY_COLUMNS)?,
+            delays: CsvFile::create(&delays_path(path), &DELAY_COLUMNS)?,
         })
     }
 

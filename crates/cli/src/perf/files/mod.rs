@@ -16,7 +16,7 @@ use super::request::MeasurementRequest;
 use super::results::FlowResult;
 use super::session::TransferRole;
 use crate::failure::Failure;
-use csv::CsvFiles;
+use csv::{CsvFiles, delays_path};
 use page::ReportPage;
 pub(super) use page::host_text;
 use series::MeasurementSeries;
@@ -28,7 +28,7 @@ const MAX_HOST: usize = 200;
 #[derive(Debug, Clone, Args)]
 pub(super) struct FileArguments {
     /// Write the statistics of each interval and flow, of both sides, to this file, and the quantiles of the delays to a
-    /// second one: FILE.csv and FILE.delays.csv.
+    /// second one: rates.csv has rates.delays.csv.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write a report to this file at the end: an HTML page with figures of rate, delay, paths and retransmissions.
@@ -47,6 +47,14 @@ impl FileArguments {
     pub(super) fn open(&self, interval: Duration) -> Result<Option<Recording>, Failure> {
         if self.needs_series().is_none() {
             return Ok(None);
+        }
+        if let (Some(csv), Some(report)) = (&self.csv, &self.report)
+            && [csv, &delays_path(csv)].contains(&report)
+        {
+            return Err(Failure::Usage(format!(
+                "--csv and --report would both write {}: give another name",
+                report.display()
+            )));
         }
         let report = self.report.clone();
         let report = report.map(|path| ReportPage::new(path, interval.as_secs_f64()));
@@ -106,7 +114,8 @@ impl Recording {
         request: &MeasurementRequest,
         interval: &Interval,
     ) -> Result<(), Failure> {
-        if self.report.is_some() {
+        if let Some(report) = &mut self.report {
+            report.seed = Some(request.seed);
             self.series.interval((association, side), request, interval);
         }
         if let Some(csv) = &mut self.csv {

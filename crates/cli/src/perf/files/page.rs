@@ -39,6 +39,8 @@ pub(super) struct ReportPage {
     started: SystemTime,
     /// Length of the intervals in seconds.
     interval: f64,
+    /// Random seed of the flows.
+    pub(super) seed: Option<u64>,
     pub(super) peer: String,
     /// Host and version of the server, as it states them.
     pub(super) server: String,
@@ -56,6 +58,7 @@ impl ReportPage {
             path,
             started: SystemTime::now(),
             interval,
+            seed: None,
             peer: String::new(),
             server: String::new(),
             results: Vec::new(),
@@ -125,6 +128,7 @@ impl ReportPage {
                     li { "Server: " (PeerText::new(&self.server).to_string()) }
                 }
                 li { "Start: " (date.to_string()) }
+                @if let Some(seed) = self.seed { li { "Random seed: " (seed) } }
                 li {
                     "Intervals of " (self.interval) " s. Times are in seconds since the start of the side that has measured them. The \
                      clocks of both sides are compared before the transfer; the error of one-way delays is in the output below."
@@ -203,7 +207,7 @@ fn sentences(series: &MeasurementSeries) -> Markup {
     let is_stable = points().all(|point| point.path_changes == 0);
     html! {
         @if points().all(|point| point.retransmissions == 0) {
-            p { "No DATA chunk was retransmitted." }
+            p { "No interval has a retransmitted DATA chunk." }
         }
         @if let ([path], true) = (&paths[..], is_stable) {
             p { "All data was sent to " (path) "; the path did not change." }
@@ -256,6 +260,7 @@ mod tests {
             path: PathBuf::new(),
             started: SystemTime::UNIX_EPOCH,
             interval: 1.0,
+            seed: Some(7),
             peer: "192.0.2.1 port 5201".into(),
             server: "<b>host</b>\u{1b}[2J".into(),
             results: vec![(1, vec![flow_result(1, "stream=1,size=<9>")])],
@@ -281,7 +286,8 @@ mod tests {
         assert!(html.contains("&lt;b&gt;host") && !html.contains('\u{1b}'));
         assert!(html.contains("[1] to server &amp; back"));
         assert!(html.contains("1970-01-01T00:00:00Z"));
-        assert!(html.contains("No DATA chunk was retransmitted"));
+        assert!(html.contains("Random seed: 7"));
+        assert!(html.contains("No interval has a retransmitted DATA chunk"));
         assert!(html.contains("All data was sent to 192.0.2.1; the path did not change"));
         assert!(!html.contains("not complete"));
         assert!(html.matches("<svg class=\"fig\"").count() >= 3, "{html}");
