@@ -37,6 +37,8 @@ pub(crate) struct SharedState {
     pub(crate) undelivered: AtomicU32,
     /// Notifications that were lost at the end, when none could follow.
     pub(crate) lagged: AtomicU64,
+    /// The endpoint is handed over: what handles discard from now on is the successor's.
+    pub(crate) handed_over: Arc<AtomicBool>,
     pub(crate) peer_addresses: Box<[IpAddr]>,
     pub(crate) peer_port: u16,
     /// Extensions that both sides offered.
@@ -76,6 +78,7 @@ impl SharedState {
             end_returned: AtomicBool::new(false),
             undelivered: AtomicU32::new(0),
             lagged: AtomicU64::new(0),
+            handed_over: Arc::default(),
             peer_addresses: peer.0.into(),
             peer_port: peer.1,
             extensions: Extensions::default(),
@@ -168,6 +171,11 @@ impl SharedState {
             self.end_returned.store(true, Ordering::Release);
         }
         Some(reason)
+    }
+
+    /// Returns whether the endpoint is handed over. The task sets this before any handle gets the reason.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.handed_over.load(Ordering::SeqCst)
     }
 
     /// Returns whether a handle has returned an end that was not graceful to the program.

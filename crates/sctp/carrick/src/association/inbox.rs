@@ -134,11 +134,6 @@ impl Inbox {
         self.end.is_none()
     }
 
-    /// Returns whether the task has taken the messages back.
-    pub(super) fn is_handed_over(&self) -> bool {
-        self.end == Some(CloseReason::HandedOver)
-    }
-
     /// Returns whether the program has got the end, after the last message.
     #[cfg(target_os = "linux")]
     pub(crate) fn is_ended(&self) -> bool {

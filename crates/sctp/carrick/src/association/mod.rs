@@ -72,7 +72,10 @@ pub(crate) struct EndpointLink {
 
 impl Drop for EndpointLink {
     fn drop(&mut self) {
-        self.command(Command::Release(self.id));
+        // The successor has a handle of its own.
+        if !self.shared.is_handed_over() {
+            self.command(Command::Release(self.id));
+        }
     }
 }
 
@@ -218,7 +221,7 @@ impl Association {
 
     /// Returns whether the endpoint was handed over.
     pub(crate) fn is_handed_over(&self) -> bool {
-        self.recv.link.shared.inbox().is_handed_over()
+        self.recv.link.shared.is_handed_over()
     }
 
     /// Splits the association into its halves, for two tasks.

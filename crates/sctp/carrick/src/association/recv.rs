@@ -155,6 +155,10 @@ impl RecvHalf {
 impl Drop for RecvHalf {
     fn drop(&mut self) {
         let shared = &self.link.shared;
+        if shared.is_handed_over() {
+            // The task takes the messages back.
+            return;
+        }
         if shared.inbox().close(&shared.unread()) {
             self.link.command(Command::Discard(self.link.id));
         }
@@ -189,6 +193,10 @@ impl Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
+        if self.shared.is_handed_over() {
+            // The task takes the notifications back.
+            return;
+        }
         // Nothing is queued any more when the notifications are counted as discarded.
         *self.shared.notification_queue() = LazyReceiver::Gone;
         self.shared.clear_notifications();

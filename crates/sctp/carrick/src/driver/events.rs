@@ -132,6 +132,7 @@ impl Driver {
         let mut shared =
             SharedState::new(limits.send_queue, queue, unread, peer, fragments, transport);
         shared.extensions = extensions;
+        shared.handed_over = Arc::clone(&self.handed_over);
         #[cfg(feature = "dtls")]
         {
             shared.fingerprint = self.below.fingerprint(id);

@@ -2,14 +2,15 @@
 //! one continues them.
 //!
 //! 1. Refuse what cannot be handed over; the task continues. Later steps do not fail for a reason that these checks find.
-//! 2. Take back what the handles have not received: a program drops them as soon as it has the reason. Abort set-ups, whose
-//!    futures get the reason.
+//! 2. Let handles that are dropped discard nothing: a program drops all of them as soon as it has the reason of one. Take back
+//!    what they have not received. Abort set-ups, whose futures get the reason.
 //! 3. Let senders and operations fail with [`CloseReason::HandedOver`], and take the commands that were given before: a thread
 //!    may be about to give one, which ends in the queue.
 //! 4. Send the packets of this moment, and export the protocol.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -111,6 +112,8 @@ impl Driver {
 
     /// Step 2, and the end of the handles. Returns the associations that have ended.
     fn stop(&mut self, now: Time) -> Vec<AssociationState> {
+        // A task that gets the reason of one association may drop the handles of all.
+        self.handed_over.store(true, Ordering::SeqCst);
         let ended = std::mem::take(&mut self.ended);
         let ended = ended.iter();
         let ended = ended.filter_map(|(id, ended)| ended_state(*id, ended));

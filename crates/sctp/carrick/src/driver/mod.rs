@@ -25,6 +25,7 @@ mod shards;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -129,6 +130,8 @@ pub(crate) struct Driver {
     orphaned: bool,
     #[cfg(target_os = "linux")]
     hand_over: handover::HandOver,
+    /// Of all associations: handles discard nothing any more.
+    handed_over: Arc<AtomicBool>,
     phase: Phase,
     /// Ends for the report of [`Endpoint::close`](crate::Endpoint::close); dropped after the sockets.
     ends: ReportedEnds,
@@ -169,6 +172,7 @@ impl Driver {
             orphaned: false,
             #[cfg(target_os = "linux")]
             hand_over: handover::HandOver::default(),
+            handed_over: Arc::default(),
             phase: Phase::BetweenRounds,
             ends,
         }

@@ -324,6 +324,45 @@ async fn unread_messages_and_notifications_survive() {
     );
 }
 
+/// A task that has all associations drops them as soon as it gets the reason of the first one, on another thread than that
+/// of the endpoint.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unread_messages_survive_a_drop_of_all_handles() {
+    const ASSOCIATIONS: usize = 16;
+    let clients: Vec<_> = (0..ASSOCIATIONS)
+        .map(|_| endpoint(&["127.0.0.1"]))
+        .collect();
+    let mut server = Endpoint::bind(config(&["127.0.0.1"])).unwrap();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for client in &clients {
+        let (a, b) = associate(client, &server, &["127.0.0.1"]).await;
+        ours.push(a);
+        theirs.push(b);
+    }
+    for round in 0..10 {
+        for a in &ours[1..] {
+            a.send(numbered(round), on(0)).await.unwrap();
+        }
+        for a in &ours[1..] {
+            soon("flush", a.flushed()).await.unwrap();
+        }
+        let dropping = tokio::task::spawn_blocking(move || {
+            // Not woken, but at the first moment.
+            while theirs[0].try_recv() == Err(TryRecvError::Empty) {
+                std::hint::spin_loop();
+            }
+            drop(theirs);
+        });
+        (server, theirs) = succeed(&server, config(&["127.0.0.1"])).await;
+        dropping.await.unwrap();
+        assert_eq!(theirs.len(), ASSOCIATIONS);
+        for b in &mut theirs[1..] {
+            let message = soon("message", b.recv()).await.unwrap().unwrap();
+            is_number(&message, round);
+        }
+    }
+}
+
 /// A message that is larger than the receive buffer, of which the handle has assembled the first parts.
 #[tokio::test]
 async fn a_partial_delivery_continues() {
