@@ -239,19 +239,20 @@ impl AssociationEntry {
         if self.lagged > 0 {
             let lagged = Notification::Lagged(self.lagged);
             if events.try_send(Box::new(lagged)).is_err() {
-                self.lagged += 1;
+                self.lagged = self.lagged.saturating_add(1);
                 return;
             }
             self.lagged = 0;
         }
         if !self.shared.add_notification(&event) {
-            self.lagged += 1;
+            self.lagged = self.lagged.saturating_add(1);
             return;
         }
         let Err(refused) = events.try_send(Box::new(Notification::Event(event))) else {
             return;
         };
-        self.lagged += u64::from(matches!(refused, TrySendError::Full(_)));
+        let discarded = u64::from(matches!(refused, TrySendError::Full(_)));
+        self.lagged = self.lagged.saturating_add(discarded);
         let (TrySendError::Full(refused) | TrySendError::Closed(refused)) = refused;
         if let Notification::Event(event) = &*refused {
             self.shared.remove_notification(event);
@@ -390,9 +391,13 @@ mod handover {
         id: AssociationId,
         (shared, reason): &(Arc<SharedState>, CloseReason),
     ) -> Option<AssociationState> {
-        let is_ended = shared.inbox().is_ended();
-        (!is_ended).then(|| AssociationState {
-            unread: shared.inbox().hand_over(&shared.unread()),
+        let unread = {
+            // One lock: the program may be receiving the end.
+            let mut inbox = shared.inbox();
+            (!inbox.is_ended()).then(|| inbox.hand_over(&shared.unread()))
+        };
+        unread.map(|unread| AssociationState {
+            unread,
             notifications: shared.take_notifications(),
             lagged: shared.lagged.swap(0, Ordering::AcqRel),
             ended: Some(reason.clone()),
@@ -485,10 +490,10 @@ mod handover {
             for notification in state.notifications {
                 match notification {
                     Notification::Event(event) => self.notify(event),
-                    Notification::Lagged(count) => self.lagged += count,
+                    Notification::Lagged(count) => self.lagged = self.lagged.saturating_add(count),
                 }
             }
-            self.lagged += state.lagged;
+            self.lagged = self.lagged.saturating_add(state.lagged);
             for WaitingMessage { options, data } in state.waiting {
                 let permit = self.shared.send_credit.take_free(cost(data.len()));
                 self.waiting.push_back(OutgoingMessage {
