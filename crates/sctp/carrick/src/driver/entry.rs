@@ -44,6 +44,8 @@ pub(super) struct AssociationEntry {
     waiting: VecDeque<OutgoingMessage>,
     /// The user has requested a shutdown; it begins when no message waits.
     shutdown_wanted: bool,
+    /// A shutdown has begun on either side, or is wanted. The handles' flag may be set by a call whose command is refused.
+    refuses_messages: bool,
     /// Callers that wait for the end.
     ends: Vec<oneshot::Sender<()>>,
     /// Callers of [`SendHalf::flushed`](crate::SendHalf::flushed).
@@ -84,6 +86,7 @@ impl AssociationEntry {
             lagged: 0,
             waiting: VecDeque::new(),
             shutdown_wanted: false,
+            refuses_messages: false,
             ends: Vec::new(),
             flushes: Vec::new(),
             handles: Handles::Receiving,
@@ -191,6 +194,12 @@ impl AssociationEntry {
         }
     }
 
+    /// Refuses new messages because a shutdown has begun.
+    pub(super) fn refuse_messages(&mut self) {
+        self.refuses_messages = true;
+        self.shared.refuse_messages();
+    }
+
     /// Shuts down after the waiting messages were sent.
     pub(super) fn shutdown(
         &mut self,
@@ -202,7 +211,7 @@ impl AssociationEntry {
         if let Some(answer) = answer {
             self.await_end(answer);
         }
-        self.shared.refuse_messages();
+        self.refuse_messages();
         self.shutdown_wanted = true;
         self.send_waiting(core, now, id);
     }
@@ -418,7 +427,7 @@ mod handover {
             notifications: Vec::new(),
             lagged: 0,
             waiting: Vec::new(),
-            refuses_messages: shared.shutting_down.load(Ordering::Acquire),
+            refuses_messages: false,
             shutdown_wanted: false,
             lingers_for: None,
             ended: None,
@@ -460,6 +469,7 @@ mod handover {
                 handles: self.handles,
                 lagged: self.lagged,
                 waiting: waiting.collect(),
+                refuses_messages: self.refuses_messages,
                 shutdown_wanted: self.shutdown_wanted,
                 lingers_for: self.lingers_until.map(|at| at.since(now)),
                 ended: self.closed,
@@ -504,7 +514,7 @@ mod handover {
                 });
             }
             if state.refuses_messages {
-                self.shared.refuse_messages();
+                self.refuse_messages();
             }
             self.shutdown_wanted = state.shutdown_wanted;
             self.lingers_until = state.lingers_for.map(|time| now + time);

@@ -77,7 +77,7 @@ impl Driver {
             }
         }
         if event == Event::PeerShutdown {
-            entry.shared.refuse_messages();
+            entry.refuse_messages();
         }
         entry.notify(event);
     }

@@ -136,10 +136,17 @@ impl Driver {
     /// Takes the commands that were given before the end of the handles. Ready after the last one.
     fn take_last_commands(&mut self, cx: &mut Context<'_>, now: Time) -> Poll<()> {
         while let Some(command) = ready!(self.orders.poll_recv(cx)) {
-            // Messages were accepted, and changes may have been. The other commands are answered with the reason; handles
-            // that were dropped because of it end nothing.
-            if let Command::Send(..) | Command::SendMany(..) | Command::Work(..) = command {
-                self.execute(command, now);
+            // Messages were accepted, changes may have been, and handles were dropped before any got the reason. The other
+            // commands are answered with the reason.
+            match command {
+                Command::Send(..)
+                | Command::SendMany(..)
+                | Command::Work(..)
+                | Command::Shutdown(..)
+                | Command::Abort(..)
+                | Command::Discard(_)
+                | Command::Release(_) => self.execute(command, now),
+                _ => {}
             }
         }
         Poll::Ready(())

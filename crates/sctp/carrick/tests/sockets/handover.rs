@@ -562,6 +562,22 @@ async fn a_shutdown_of_a_dropped_handle_continues() {
     drop(client);
 }
 
+/// The command of the shutdown is behind that of the handover.
+#[tokio::test]
+async fn a_shutdown_during_a_handover_continues() {
+    let (_client, server, mut a, b) = pair_of(config(&["127.0.0.1"])).await;
+    let (handover, shutdown) = soon("both", async {
+        tokio::join!(biased; server.hand_over(), b.shutdown())
+    })
+    .await;
+    let ended = OperationError::Ended(CloseReason::HandedOver);
+    assert_eq!(shutdown, Err(ended));
+    let resumed = Endpoint::resume(config(&["127.0.0.1"]), passed(&handover.unwrap()));
+    let (_server, associations) = resumed.unwrap();
+    assert_eq!(associations.len(), 1);
+    assert_eq!(soon("end", a.recv()).await, Ok(None));
+}
+
 #[tokio::test]
 async fn several_shards_are_not_handed_over() {
     let (_client, server, a, mut b) = pair_of(config(&["127.0.0.1"]).shards(2)).await;
