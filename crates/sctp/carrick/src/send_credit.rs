@@ -98,16 +98,17 @@ impl SendCredit {
         }
     }
 
-    /// Takes credit, less than this if not enough is free.
+    /// Takes credit, less than this if not enough is free, and none if it is closed.
     #[cfg(target_os = "linux")]
     pub(crate) fn take_free(self: &Arc<Self>, amount: u32) -> CreditPermit {
         let mut amount = amount.min(self.capacity);
         loop {
-            if let Ok(permit) = self.take_now(amount) {
-                return permit;
+            match self.take_now(amount) {
+                Ok(permit) => return permit,
+                Err(NoCredit::Closed) => amount = 0,
+                Err(NoCredit::Full) => {}
             }
             let free = self.state.load(Ordering::SeqCst) >> 1;
-            // Credit of no amount is always there, unless it is closed.
             amount = u32::try_from(free).unwrap_or(u32::MAX).min(amount);
             if amount == 0 {
                 return CreditPermit {
@@ -223,6 +224,20 @@ mod tests {
         drop(rest);
         assert!(!credit.is_whole());
         drop(all);
+        assert!(credit.is_whole());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn free_credit_is_taken_until_it_is_closed() {
+        let credit = SendCredit::new(10);
+        let six = credit.take_free(6);
+        let rest = credit.take_free(6);
+        assert_eq!((six.amount, rest.amount), (6, 4));
+        drop(six);
+        credit.close();
+        assert_eq!(credit.take_free(1).amount, 0);
+        drop(rest);
         assert!(credit.is_whole());
     }
 
