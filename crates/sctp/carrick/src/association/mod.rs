@@ -72,7 +72,7 @@ pub(crate) struct EndpointLink {
 
 impl Drop for EndpointLink {
     fn drop(&mut self) {
-        // The successor has a handle of its own.
+        // The successor continues the association.
         if !self.shared.is_handed_over() {
             self.command(Command::Release(self.id));
         }
