@@ -247,7 +247,7 @@ mod tests {
         let mut state = EndpointState::decode(include_bytes!("../../tests/exports/1.bin")).unwrap();
         state.clock = u64::MAX;
         let handover = Handover::from_parts(state.encode().unwrap(), Vec::new());
-        let config = Config::udp([]);
+        let config = Config::udp([]).encapsulation_port(0);
         let refused = Endpoint::resume(config.clone(), &handover).map(drop);
         assert!(matches!(refused, Err(ResumeError::Clock)), "{refused:?}");
         state.clock = 0;

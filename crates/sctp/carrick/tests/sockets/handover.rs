@@ -33,7 +33,7 @@ fn passed(handover: &Handover) -> Handover {
 /// Hands an endpoint over, and returns its successor with the handles.
 async fn succeed(endpoint: &Endpoint, config: Config) -> (Endpoint, Vec<Association>) {
     let handover = soon("handover", endpoint.hand_over()).await.unwrap();
-    Endpoint::resume(config, passed(&handover)).unwrap()
+    Endpoint::resume(config, &passed(&handover)).unwrap()
 }
 
 fn numbered(number: u32) -> Vec<u8> {
@@ -530,7 +530,7 @@ async fn old_handles_get_a_definite_reason() {
     assert!(server.close().await.is_empty());
     drop((b, control, server));
     // Nothing of this reached the peer, which still has the association.
-    let (server, associations) = Endpoint::resume(config(&["127.0.0.1"]), handover).unwrap();
+    let (server, associations) = Endpoint::resume(config(&["127.0.0.1"]), &handover).unwrap();
     assert_eq!(
         (associations.len(), client.associations().await.unwrap()),
         (1, 1)
@@ -572,7 +572,7 @@ async fn a_shutdown_during_a_handover_continues() {
     .await;
     let ended = OperationError::Ended(CloseReason::HandedOver);
     assert_eq!(shutdown, Err(ended));
-    let resumed = Endpoint::resume(config(&["127.0.0.1"]), passed(&handover.unwrap()));
+    let resumed = Endpoint::resume(config(&["127.0.0.1"]), &passed(&handover.unwrap()));
     let (_server, associations) = resumed.unwrap();
     assert_eq!(associations.len(), 1);
     assert_eq!(soon("end", a.recv()).await, Ok(None));
@@ -595,7 +595,7 @@ async fn several_shards_are_not_handed_over() {
 async fn other_configurations_are_refused_by_name() {
     let (_client, server, _a, _b) = pair_of(config(&["127.0.0.1"])).await;
     let handover = soon("handover", server.hand_over()).await.unwrap();
-    let refused = |config: Config| match Endpoint::resume(config, passed(&handover)) {
+    let refused = |config: Config| match Endpoint::resume(config, &passed(&handover)) {
         Err(ResumeError::Config(error)) => error.field,
         other => panic!("{other:?}"),
     };
@@ -610,7 +610,7 @@ async fn other_configurations_are_refused_by_name() {
     assert_eq!(refused(same().shards(2)), "shards");
     assert_eq!(refused(same().daemon("/nonexistent")), "daemon");
     let exact = same().port(server.port()).encapsulation_port(udp);
-    let (successor, associations) = Endpoint::resume(exact, handover).unwrap();
+    let (successor, associations) = Endpoint::resume(exact, &handover).unwrap();
     assert_eq!(successor.encapsulation_port(), Some(udp));
     assert_eq!((successor.port(), associations.len()), (server.port(), 1));
 }
@@ -630,7 +630,7 @@ async fn damaged_handovers_are_errors_without_a_panic() {
         let (_, mut descriptors) = passed(&handover).into_parts();
         descriptors.truncate(count);
         let changed = Handover::from_parts(state, descriptors);
-        Endpoint::resume(config(&["127.0.0.1"]), changed).map(drop)
+        Endpoint::resume(config(&["127.0.0.1"]), &changed).map(drop)
     };
     let (state, count) = (handover.state(), handover.descriptors().len());
     let text = error(state.to_vec(), count - 1).unwrap_err().to_string();

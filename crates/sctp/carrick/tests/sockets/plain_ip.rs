@@ -227,7 +227,7 @@ async fn an_endpoint_on_plain_ip_is_handed_over() {
         let taken = bind(&address, 5000).unwrap().unwrap_err();
         assert!(matches!(taken, BindError::SctpPortTaken { .. }), "{taken}");
         let config = Config::raw([ip(&address)]);
-        let (successor, mut associations) = Endpoint::resume(config, handover).unwrap();
+        let (successor, mut associations) = Endpoint::resume(config, &handover).unwrap();
         (server, b) = (successor, associations.pop().unwrap());
         let message = soon("message", b.recv()).await.unwrap().unwrap();
         assert!(message.payload == [number][..]);
