@@ -19,8 +19,10 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use carrick::protection::{ChunkProtection, ChunkProtectionOffer, PacketContext, ParameterType, Seal};
-//! use carrick::{ChunkType, Config, ConnectOptions, Endpoint};
+//! use carrick::protection::{
+//!     ChunkProtection, ChunkProtectionOffer, Offers, PacketContext, ParameterType, Seal,
+//! };
+//! use carrick::{AbortCause, ChunkType, Config, ConnectOptions, Endpoint};
 //!
 //! /// Counts what it lets through. A real one encrypts.
 //! #[derive(Debug, Default)]
@@ -49,16 +51,16 @@
 //!     fn parameter_type(&self) -> ParameterType {
 //!         ParameterType(0x8f06)
 //!     }
-//!     fn value(&self) -> Vec<u8> {
+//!     fn value(&self, _: u32) -> Vec<u8> {
 //!         vec![1]
 //!     }
 //!     fn overhead(&self) -> usize {
 //!         0
 //!     }
-//!     fn accepts(&self, theirs: &[u8]) -> bool {
-//!         theirs == [1]
+//!     fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, AbortCause> {
+//!         Ok(theirs == Some(&[1]))
 //!     }
-//!     fn begin(&self, _: &[u8], _: bool) -> Box<dyn ChunkProtection> {
+//!     fn begin(&self, _: &Offers<'_>) -> Box<dyn ChunkProtection> {
 //!         Box::new(Counter::default())
 //!     }
 //! }
@@ -80,8 +82,8 @@
 use std::any::Any;
 
 pub use carrick_proto::protection::{
-    ChunkProtection, ChunkProtectionOffer, MAX_OFFER, MAX_OVERHEAD, PacketContext, ProtectionStats,
-    Seal,
+    ChunkProtection, ChunkProtectionOffer, KeyManagementState, MAX_KEY_MESSAGE, MAX_OFFER,
+    MAX_OVERHEAD, Offers, PacketContext, ProtectionStats, Seal,
 };
 pub use carrick_proto::{CommonHeader, Ecn, ParameterType, Route, Time};
 

@@ -3,6 +3,8 @@
 
 use core::fmt;
 
+use carrick_wire::Ppid;
+
 /// Error of [`Endpoint::connect`](crate::Endpoint::connect) and [`Endpoint::associate`](crate::Endpoint::associate).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectError {
@@ -60,6 +62,9 @@ pub enum SendError {
     BufferFull,
     /// The path in the options does not exist.
     UnknownPath,
+    /// Messages of stream 0 with this payload protocol identifier are those of the key management
+    /// ([`ChunkProtectionOffer::key_management`](crate::protection::ChunkProtectionOffer::key_management)).
+    KeyManagement(Ppid),
     /// The message does not fit into one packet and fragmentation is off (RFC 9260, section 6.9).
     TooLarge {
         /// Size of the largest message that fits, in bytes.
@@ -81,6 +86,12 @@ impl fmt::Display for SendError {
                 f,
                 "no such stream: the association has streams 0 to {}",
                 streams.saturating_sub(1)
+            ),
+            Self::KeyManagement(ppid) => write!(
+                f,
+                "the payload protocol identifier {} on stream 0 is that of the key management of the chunk \
+                 protection: use another stream or identifier",
+                ppid.0
             ),
             Self::BufferFull => {
                 f.write_str("the send buffer is full: wait until messages are acknowledged")

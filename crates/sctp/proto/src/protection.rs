@@ -8,8 +8,17 @@
 //!
 //! A [`ChunkProtection`] converts the chunks of each packet of an association into one chunk of its type
 //! and back. It gets the common header and the route of each packet; space for it is reserved in every
-//! packet. A parameter of INIT and INIT ACK negotiates it, and the user sets its keys at run time.
-//! Multi-homing works.
+//! packet. A parameter of INIT and INIT ACK negotiates it. Multi-homing works. AUTH (RFC 4895) is not used
+//! together with it: the protection authenticates all chunks, those of RFC 5061 included.
+//!
+//! Its keys come from the user at run time, or from a key management in the protection, whose messages the
+//! association exchanges under a payload protocol identifier of their own ([`ChunkProtectionOffer::key_management`]):
+//!
+//! 1. Messages of the user wait, and COMMUNICATION UP is not notified, until both sides have keys
+//!    ([`KeyManagementState::Established`]).
+//! 2. Until then, user data in the clear is accepted of the key management alone: ordered, on stream 0, in
+//!    the order of the TSNs, so that nothing that was received in the clear is delivered to the user later.
+//! 3. Later messages of the key management, such as those of new keys, pass beside those of the user.
 //!
 //! Two other places for a protection need nothing here. Below SCTP, whole packets are records of a session:
 //! [`sessions`](crate::sessions) (RFC 8261). Above it, a DTLS record is a message (RFC 6083), for which the API has
@@ -20,6 +29,7 @@
 //! changes or the connection closes ([`Event::AllAcknowledged`](crate::Event::AllAcknowledged)).
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -27,11 +37,13 @@ use core::fmt::Debug;
 
 use carrick_wire::{
     CHUNK_HEADER_LEN, COMMON_HEADER_LEN, ChunkType, CommonHeader, Packet, PacketBuilder,
-    ParameterType, RawChunk, padded,
+    ParameterType, Ppid, RawChunk, padded,
 };
 
+use crate::event::AbortCause;
 use crate::export::{ExportError, ExportReader, ExportWriter, ImportError, Portable};
 use crate::route::Route;
+use crate::rx::message::{Message, MessagePart};
 use crate::time::Time;
 
 /// Limit of a negotiation parameter's value in bytes; longer values of peers are not accepted.
@@ -39,6 +51,9 @@ pub const MAX_OFFER: usize = 64;
 
 /// Limit of the bytes that a protection adds to a packet ([`ChunkProtectionOffer::overhead`]).
 pub const MAX_OVERHEAD: usize = 200;
+
+/// Limit of a message of the key management in bytes; an association with a longer one of the peer is aborted.
+pub const MAX_KEY_MESSAGE: usize = 1 << 16;
 
 /// Context of a packet to protect or unprotect.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +65,28 @@ pub struct PacketContext {
     pub header: CommonHeader,
     /// Route of the packet.
     pub route: Route,
+}
+
+/// Values of the negotiation parameter of both sides.
+#[derive(Clone, Copy, Debug)]
+pub struct Offers<'a> {
+    /// Value of this side.
+    pub ours: &'a [u8],
+    /// Value of the peer.
+    pub theirs: &'a [u8],
+    /// This side initiated the association; `true` on both sides if both initiated.
+    pub initiated: bool,
+}
+
+/// State of the key management of a protection ([`ChunkProtection::key_management_state`]).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KeyManagementState {
+    /// Keys are not agreed yet, and no user data is sent.
+    Pending,
+    /// Packets are protected in both directions.
+    Established,
+    /// No keys could be agreed: the association is aborted. The text names what was refused by which side.
+    Failed(String),
 }
 
 /// Result of [`ChunkProtection::protect`].
@@ -133,8 +170,43 @@ pub trait ChunkProtection: Any + Debug + Send {
     /// type is discarded as a whole and counted.
     fn admits(&self, chunk: ChunkType) -> bool;
 
-    /// Processes a restart of the peer, whose set-up was admitted in the clear or protected.
-    fn restarted(&mut self) {}
+    /// Processes a restart of the peer, whose set-up was admitted in the clear or protected, with the offers
+    /// of the new set-up.
+    fn restarted(&mut self, now: Time, offers: &Offers<'_>) {
+        let _ = (now, offers);
+    }
+
+    /// Returns the state of the key management. Not called without one
+    /// ([`ChunkProtectionOffer::key_management`]).
+    fn key_management_state(&self) -> KeyManagementState {
+        KeyManagementState::Established
+    }
+
+    /// Begins the key management: the association is established.
+    fn start_key_management(&mut self, now: Time) {
+        let _ = now;
+    }
+
+    /// Processes a message of the peer's key management, at most [`MAX_KEY_MESSAGE`] bytes.
+    fn on_key_message(&mut self, now: Time, message: &[u8]) {
+        let _ = (now, message);
+    }
+
+    /// Returns the next message to the peer's key management. It is sent reliably, in order, on stream 0.
+    fn poll_key_message(&mut self, now: Time) -> Option<Vec<u8>> {
+        let _ = now;
+        None
+    }
+
+    /// Returns when [`Self::handle_key_timeout`] is to be called.
+    fn next_key_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    /// Handles the expiry of the key management's timers.
+    fn handle_key_timeout(&mut self, now: Time) {
+        let _ = now;
+    }
 
     /// Returns the state for [`ChunkProtectionOffer::import`], with keys and record numbers; `None`, the
     /// default, if it can't be exported ([`Endpoint::export`](crate::Endpoint::export)).
@@ -145,7 +217,7 @@ pub trait ChunkProtection: Any + Debug + Send {
 }
 
 /// Protection that an endpoint offers in INIT and INIT ACK. It is in force if both sides send the same
-/// parameter and accept each other's value.
+/// parameter and agree ([`Self::agree`]).
 pub trait ChunkProtectionOffer: Debug + Send + Sync {
     /// Returns the type of the chunk that contains the protected chunks.
     fn chunk_type(&self) -> ChunkType;
@@ -154,25 +226,35 @@ pub trait ChunkProtectionOffer: Debug + Send + Sync {
     fn parameter_type(&self) -> ParameterType;
 
     /// Returns the value of the parameter, at most [`MAX_OFFER`] bytes
-    /// ([`AssociationConfig::validate`](crate::AssociationConfig::validate)).
-    fn value(&self) -> Vec<u8>;
+    /// ([`AssociationConfig::validate`](crate::AssociationConfig::validate)). `random` is the random number of the
+    /// association for this purpose. The value is computed several times for an association, equal each time.
+    fn value(&self, random: u32) -> Vec<u8>;
 
     /// Returns the limit of bytes that the protection adds to the chunks of a packet, 0 to
     /// [`MAX_OVERHEAD`] ([`AssociationConfig::validate`](crate::AssociationConfig::validate)). They are reserved in every packet once
     /// the protection is negotiated.
     fn overhead(&self) -> usize;
 
-    /// Returns whether the value of the peer's parameter is acceptable.
-    fn accepts(&self, theirs: &[u8]) -> bool;
+    /// Returns whether the protection is used with a peer whose parameter has the value `theirs`, `None` without
+    /// the parameter. Both sides have to come to the same result.
+    ///
+    /// # Errors
+    /// The error cause of the ABORT that refuses the association.
+    fn agree(&self, ours: &[u8], theirs: Option<&[u8]>) -> Result<bool, AbortCause>;
 
-    /// Returns whether set-up with a peer without an acceptable parameter is refused.
+    /// Returns whether [`Self::agree`] refuses all peers without the parameter. AUTH is not offered then.
     fn is_required(&self) -> bool {
         false
     }
 
-    /// Creates the negotiated protection. `connects` is `true` for the side that initiated, for both if
-    /// both initiated.
-    fn begin(&self, theirs: &[u8], connects: bool) -> Box<dyn ChunkProtection>;
+    /// Returns the payload protocol identifier of the messages of the key management; `None`, the default, if
+    /// the user sets the keys.
+    fn key_management(&self) -> Option<Ppid> {
+        None
+    }
+
+    /// Creates the negotiated protection.
+    fn begin(&self, offers: &Offers<'_>) -> Box<dyn ChunkProtection>;
 
     /// Continues a protection with the state of [`ChunkProtection::export`], where `now` is the moment of the
     /// export by the present clock; `None`, the default, if the state is none of this protection. Called by
@@ -188,10 +270,53 @@ pub trait ChunkProtectionOffer: Debug + Send + Sync {
 pub(crate) struct Protected {
     implementation: Box<dyn ChunkProtection>,
     chunk_type: ChunkType,
+    /// Value of the peer's parameter.
+    theirs: Vec<u8>,
+    keys: Keys,
     stats: ProtectionStats,
     /// Bytes that it adds to the chunks at most.
     overhead: usize,
     scratch: Vec<u8>,
+}
+
+/// Origin of the keys of a protection.
+#[derive(Debug)]
+enum Keys {
+    /// The user sets them.
+    OfUser,
+    /// The key management agrees on them with the peer's.
+    Managed {
+        ppid: Ppid,
+        phase: KeyPhase,
+        /// Beginning of a message that is delivered in parts.
+        parts: Vec<u8>,
+    },
+}
+
+portable_enum! { Keys { 0: OfUser, 1: Managed { ppid, phase, parts } } }
+
+/// Phase of the key management of an association.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum KeyPhase {
+    /// The association is not established.
+    SettingUp,
+    /// The user was not notified of the association, and its messages wait.
+    Pending,
+    /// The user sends and receives messages.
+    Established,
+}
+
+portable_enum! { KeyPhase { 0: SettingUp, 1: Pending, 2: Established } }
+
+/// Result of [`Protected::advance`].
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum KeyProgress {
+    /// Nothing changes for the user.
+    None,
+    /// Both sides have keys: the user may be notified of the association.
+    Established,
+    /// The association is to be aborted, for this reason.
+    Failed(String),
 }
 
 /// Offer of a chunk protection, by the type of its parameter.
@@ -213,6 +338,8 @@ impl Portable for Protected {
         let Self {
             implementation,
             chunk_type,
+            theirs,
+            keys,
             stats,
             overhead,
             scratch: _,
@@ -222,6 +349,8 @@ impl Portable for Protected {
             None => out.fail(ExportError::Protection(*chunk_type)),
         }
         chunk_type.write(out);
+        theirs.write(out);
+        keys.write(out);
         stats.write(out);
         overhead.write(out);
     }
@@ -234,6 +363,8 @@ impl Portable for Protected {
         let protected = Self {
             implementation: implementation.ok_or(ImportError::Protection(chunk_type))?,
             chunk_type,
+            theirs: Portable::read(input)?,
+            keys: Portable::read(input)?,
             stats: Portable::read(input)?,
             overhead: Portable::read(input)?,
             scratch: Vec::new(),
@@ -246,17 +377,113 @@ impl Portable for Protected {
 }
 
 impl Protected {
-    /// Starts the protection that both sides offer; `theirs` is the peer's offer, and `connects` is as in
-    /// [`ChunkProtectionOffer::begin`].
-    pub(crate) fn new(offer: &dyn ChunkProtectionOffer, theirs: &[u8], connects: bool) -> Self {
+    /// Starts the protection that both sides offer.
+    pub(crate) fn new(offer: &dyn ChunkProtectionOffer, offers: &Offers<'_>) -> Self {
         let chunk_type = offer.chunk_type();
+        let managed = |ppid| Keys::Managed {
+            ppid,
+            phase: KeyPhase::SettingUp,
+            parts: Vec::new(),
+        };
         Self {
-            implementation: offer.begin(theirs, connects),
+            implementation: offer.begin(offers),
             chunk_type,
+            theirs: offers.theirs.to_vec(),
+            keys: offer.key_management().map_or(Keys::OfUser, managed),
             stats: ProtectionStats::new(chunk_type),
             overhead: offer.overhead(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Returns whether it was started with this value of the peer's parameter.
+    pub(crate) fn was_agreed_with(&self, theirs: &[u8]) -> bool {
+        self.theirs == theirs
+    }
+
+    /// Returns the payload protocol identifier of the key management's messages, if it has one.
+    pub(crate) fn key_management(&self) -> Option<Ppid> {
+        match self.keys {
+            Keys::OfUser => None,
+            Keys::Managed { ppid, .. } => Some(ppid),
+        }
+    }
+
+    /// Returns whether the user is not notified of the association yet, since keys are missing.
+    pub(crate) fn is_pending(&self) -> bool {
+        matches!(
+            self.keys,
+            Keys::Managed {
+                phase: KeyPhase::Pending,
+                ..
+            }
+        )
+    }
+
+    /// Begins the key management of an association that is established. Returns whether its user has to wait.
+    pub(crate) fn start(&mut self, now: Time) -> bool {
+        let Keys::Managed { phase, .. } = &mut self.keys else {
+            return false;
+        };
+        *phase = KeyPhase::Pending;
+        self.implementation.start_key_management(now);
+        true
+    }
+
+    /// Passes a message of the peer's key management, or a part of one.
+    pub(crate) fn on_key_message(&mut self, now: Time, message: Message) {
+        let Keys::Managed { parts, .. } = &mut self.keys else {
+            return;
+        };
+        let beyond = parts.len() + message.payload.len() > MAX_KEY_MESSAGE;
+        if beyond || message.part == MessagePart::Aborted {
+            // What follows of the message is no message of the key management either.
+            *parts = Vec::new();
+            return;
+        }
+        message
+            .payload
+            .pieces()
+            .for_each(|piece| parts.extend_from_slice(piece));
+        if matches!(message.part, MessagePart::Whole | MessagePart::Last) {
+            let whole = core::mem::take(parts);
+            self.implementation.on_key_message(now, &whole);
+        }
+    }
+
+    /// Returns the next message to the peer's key management.
+    pub(crate) fn poll_key_message(&mut self, now: Time) -> Option<Vec<u8>> {
+        self.key_management()?;
+        self.implementation.poll_key_message(now)
+    }
+
+    /// Returns what the state of the key management changes for the user.
+    pub(crate) fn advance(&mut self) -> KeyProgress {
+        let Keys::Managed { phase, .. } = &mut self.keys else {
+            return KeyProgress::None;
+        };
+        if *phase == KeyPhase::SettingUp {
+            return KeyProgress::None;
+        }
+        match self.implementation.key_management_state() {
+            KeyManagementState::Failed(reason) => KeyProgress::Failed(reason),
+            KeyManagementState::Established if *phase == KeyPhase::Pending => {
+                *phase = KeyPhase::Established;
+                KeyProgress::Established
+            }
+            KeyManagementState::Established | KeyManagementState::Pending => KeyProgress::None,
+        }
+    }
+
+    /// Returns when the key management's timers expire.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.key_management()?;
+        self.implementation.next_key_timeout()
+    }
+
+    /// Handles the expiry of the key management's timers.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        self.implementation.handle_key_timeout(now);
     }
 
     /// Returns the bytes that it takes from each packet, with the header and padding of its chunk.
@@ -273,9 +500,13 @@ impl Protected {
         &mut *self.implementation
     }
 
-    /// Passes on that the peer restarted.
-    pub(crate) fn on_restart(&mut self) {
-        self.implementation.restarted();
+    /// Passes on that the peer restarted, with the offers of the new set-up.
+    pub(crate) fn on_restart(&mut self, now: Time, offers: &Offers<'_>) {
+        self.theirs = offers.theirs.to_vec();
+        if let Keys::Managed { parts, .. } = &mut self.keys {
+            *parts = Vec::new();
+        }
+        self.implementation.restarted(now, offers);
     }
 
     /// Returns whether this is the chunk that contains protected chunks.

@@ -49,6 +49,14 @@ impl CauseCode {
     pub const USER_INITIATED_ABORT: Self = Self(12);
     /// Protocol Violation (3.3.10.13).
     pub const PROTOCOL_VIOLATION: Self = Self(13);
+    /// Missing DTLS Chunk Support (draft-ietf-tsvwg-sctp-dtls-chunk, 4.3.1; the code is to be confirmed).
+    pub const MISSING_DTLS_CHUNK: Self = Self(100);
+    /// No Common DTLS Key Management Method (draft-ietf-tsvwg-sctp-dtls-chunk, 4.3.2).
+    pub const NO_COMMON_KEY_MANAGEMENT: Self = Self(101);
+    /// DTLS Key Management Tie Breaker Collision (draft-ietf-tsvwg-sctp-dtls-chunk, 4.3.3).
+    pub const TIE_BREAKER_COLLISION: Self = Self(102);
+    /// Incompatible DTLS Key Management Roles (draft-ietf-tsvwg-sctp-dtls-chunk, 4.3.4).
+    pub const INCOMPATIBLE_KEY_MANAGEMENT_ROLES: Self = Self(103);
     /// Request to Delete Last Remaining IP Address (RFC 5061, 4.3.1).
     pub const DELETE_LAST_ADDRESS: Self = Self(0xa0);
     /// Operation Refused Due to Resource Shortage (RFC 5061, 4.3.2).
@@ -79,6 +87,10 @@ impl fmt::Display for CauseCode {
             Self::RESTART_WITH_NEW_ADDRESSES => "Restart of an Association with New Addresses",
             Self::USER_INITIATED_ABORT => "User-Initiated Abort",
             Self::PROTOCOL_VIOLATION => "Protocol Violation",
+            Self::MISSING_DTLS_CHUNK => "Missing DTLS Chunk Support",
+            Self::NO_COMMON_KEY_MANAGEMENT => "No Common DTLS Key Management Method",
+            Self::TIE_BREAKER_COLLISION => "DTLS Key Management Tie Breaker Collision",
+            Self::INCOMPATIBLE_KEY_MANAGEMENT_ROLES => "Incompatible DTLS Key Management Roles",
             Self::DELETE_LAST_ADDRESS => "Request to Delete Last Remaining IP Address",
             Self::RESOURCE_SHORTAGE => "Operation Refused Due to Resource Shortage",
             Self::DELETE_SOURCE_ADDRESS => "Request to Delete Source IP Address",

@@ -13,8 +13,10 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use carrick_proto::protection::{ChunkProtection, ChunkProtectionOffer, PacketContext, Seal};
-use carrick_proto::{AssociationId, ChunkType, Endpoint, Time};
+use carrick_proto::protection::{
+    ChunkProtection, ChunkProtectionOffer, Offers, PacketContext, Seal,
+};
+use carrick_proto::{AbortCause, AssociationId, ChunkType, Endpoint, Time};
 use carrick_wire::ParameterType;
 
 const SEALED: ChunkType = ChunkType(0x41);
@@ -78,7 +80,7 @@ impl ChunkProtectionOffer for Offer {
         PARAMETER
     }
 
-    fn value(&self) -> Vec<u8> {
+    fn value(&self, _: u32) -> Vec<u8> {
         vec![1, 2, 3]
     }
 
@@ -86,8 +88,8 @@ impl ChunkProtectionOffer for Offer {
         HEADER + TAG
     }
 
-    fn accepts(&self, theirs: &[u8]) -> bool {
-        theirs == [1, 2, 3]
+    fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, AbortCause> {
+        Ok(theirs == Some(&[1, 2, 3]))
     }
 
     fn import(&self, _: Time, state: &[u8]) -> Option<Box<dyn ChunkProtection>> {
@@ -114,7 +116,7 @@ impl ChunkProtectionOffer for Offer {
         }))
     }
 
-    fn begin(&self, _: &[u8], _: bool) -> Box<dyn ChunkProtection> {
+    fn begin(&self, _: &Offers<'_>) -> Box<dyn ChunkProtection> {
         Box::new(Protection {
             sealing: self.sealing.clone(),
             keys: [Window::default(); KEYS as usize],
@@ -264,7 +266,7 @@ impl ChunkProtection for Protection {
         Some(state)
     }
 
-    fn restarted(&mut self) {
+    fn restarted(&mut self, _: Time, _: &Offers<'_>) {
         self.after_restart = true;
         self.sends_with = Some(RESTART);
         // The peer restarts its numbering; records from before have another tag.

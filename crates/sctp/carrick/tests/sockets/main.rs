@@ -36,8 +36,8 @@ mod transfer;
 
 /// Names that the shared protection uses of the library.
 mod hook {
-    pub(crate) use carrick::ChunkType;
     pub(crate) use carrick::protection::{
-        ChunkProtection, ChunkProtectionOffer, PacketContext, ParameterType, Seal,
+        ChunkProtection, ChunkProtectionOffer, Offers, PacketContext, ParameterType, Seal, Time,
     };
+    pub(crate) use carrick::{AbortCause, ChunkType};
 }

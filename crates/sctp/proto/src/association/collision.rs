@@ -49,9 +49,7 @@ impl Association {
         self.build_paths(cookie, route, cx);
         self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
         self.agree_on_protection(cookie.protection.as_deref(), false);
-        if let Some(protected) = &mut self.protection {
-            protected.on_restart();
-        }
+        self.restart_protection(cookie.protection.as_deref(), cx.now);
         let outbound = self
             .config
             .streams

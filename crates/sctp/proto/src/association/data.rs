@@ -3,9 +3,10 @@
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use carrick_wire::{CauseCode, ChunkType, Data, IData, Tsn};
+use carrick_wire::{CauseCode, ChunkType, Data, Fragment, IData, Tsn};
 
 use super::input::PacketProgress;
+use super::protection::ClearData;
 use super::{Association, Context, Reply};
 use crate::event::{AbortCause, CloseReason};
 use crate::extensions::Extensions;
@@ -25,7 +26,13 @@ impl Association {
         progress: &mut PacketProgress,
         cx: &mut Context<'_>,
     ) {
-        if self.check_data(data.tsn, data.payload, progress, cx) {
+        let clear = ClearData {
+            tsn: data.tsn,
+            stream: data.stream,
+            unordered: data.flags.unordered,
+            ppid: Some(data.ppid),
+        };
+        if self.check_data(&clear, data.payload, progress, cx) {
             self.receiver.note_source(route, &self.paths);
             let outcome = self.receiver.on_data(data, datagram);
             self.count_unordered(outcome, data.flags.unordered);
@@ -43,7 +50,16 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         let tsn = data.header.tsn;
-        if self.check_data(tsn, data.payload, progress, cx) {
+        let clear = ClearData {
+            tsn,
+            stream: data.header.stream,
+            unordered: data.header.unordered,
+            ppid: match data.header.fragment {
+                Fragment::First(ppid) => Some(ppid),
+                Fragment::Later(_) => None,
+            },
+        };
+        if self.check_data(&clear, data.payload, progress, cx) {
             self.receiver.note_source(route, &self.paths);
             let outcome = self.receiver.on_i_data(data, datagram);
             self.count_unordered(outcome, data.header.unordered);
@@ -89,7 +105,7 @@ impl Association {
     /// (section 6.2).
     fn check_data(
         &mut self,
-        tsn: Tsn,
+        chunk: &ClearData,
         payload: &[u8],
         progress: &mut PacketProgress,
         cx: &mut Context<'_>,
@@ -97,6 +113,11 @@ impl Association {
         if !self.state.receives_data() {
             return false;
         }
+        if !progress.protected && !self.admits_clear_data(chunk) {
+            self.observe_discarded_data(DiscardReason::Unprotected, cx.now);
+            return false;
+        }
+        let tsn = chunk.tsn;
         if payload.is_empty() {
             let cause = AbortCause::new(CauseCode::NO_USER_DATA.0, &tsn.value().to_be_bytes());
             self.abort(CloseReason::AbortedByProtocol(cause.clone()), &cause, cx);

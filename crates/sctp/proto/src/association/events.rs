@@ -141,6 +141,11 @@ impl EventQueue {
         self.queue.is_empty()
     }
 
+    /// Queues an event in front of those that wait.
+    pub(crate) fn push_first(&mut self, event: Event) {
+        self.queue.push_front(event);
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Event> {
         self.queue.pop_front()
     }

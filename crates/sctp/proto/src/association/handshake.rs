@@ -30,6 +30,7 @@ use crate::event::{AbortCause, CloseReason, Event};
 use crate::path::Paths;
 use crate::research::AddressVerification;
 use crate::route::{Ecn, PeerAddress, Route, in_scope};
+use crate::stream_set::StreamSet;
 use crate::streams::Streams;
 
 impl Association {
@@ -38,6 +39,10 @@ impl Association {
         let locals = self.advertised.present(cx.local_addresses);
         let offered = self.config.offered();
         self.auth = Auth::offered(offered, &self.config.security.authentication, cx.random);
+        let protection = self.config.security.protection.as_deref();
+        if protection.is_some_and(|offer| offer.key_management().is_some()) {
+            self.sender.queue_mut().hold(StreamSet::All);
+        }
         for peer in peers {
             let remote = peer.address;
             let like = Route {
@@ -139,7 +144,13 @@ impl Association {
             return;
         };
         let (sent, stale) = (wait.sent, wait.stale);
-        let peer = match PeerParameters::read(init, &self.config) {
+        let random = self.local_initial_tsn.value();
+        let read = PeerParameters::read(init, &self.config);
+        let agreed = read.and_then(|mut peer| {
+            peer.agree_on_protection(&self.config, random)?;
+            Ok(peer)
+        });
+        let peer = match agreed {
             Ok(peer) => peer,
             Err(fault) => return self.refuse_init_ack(init, fault, route, cx),
         };
@@ -239,7 +250,7 @@ impl Association {
         self.sender.count_on_new_paths(&mut self.paths);
         // 3.
         self.extensions = self.config.offered().and(peer.offered);
-        let theirs = peer.auth.vector().unwrap_or_default();
+        let theirs = peer.auth_vector();
         self.agree_on_keys(None, theirs);
         self.agree_on_protection(peer.protection, true);
         // 4.
@@ -277,6 +288,7 @@ impl Association {
         let partial = self.extensions.partial_reliability;
         self.receiver.allow_unfinished(partial);
         self.receiver.set_nr_sack(self.extensions.nr_sack);
+        self.receiver.set_key_management(self.key_management());
     }
 
     fn refuse_init_ack(
@@ -311,13 +323,31 @@ impl Association {
             InitFault::Malformed => self.refuse(init.tag, route, cx, |causes| {
                 causes.protocol_violation(b"malformed parameter in INIT ACK")
             }),
-            InitFault::Unprotected => self.refuse(init.tag, route, cx, |causes| {
-                causes.protocol_violation(b"the protection that is required is missing")
-            }),
+            InitFault::Unprotected(cause) => self.refuse_for(cause, init.tag, route, cx),
             InitFault::Unauthenticated => self.refuse(init.tag, route, cx, |causes| {
                 causes.protocol_violation(b"dynamic addresses without authentication")
             }),
         }
+    }
+
+    /// Aborts the set-up for this cause, which the peer gets too.
+    fn refuse_for(
+        &mut self,
+        cause: AbortCause,
+        tag: VerificationTag,
+        route: &Route,
+        cx: &mut Context<'_>,
+    ) {
+        let header = carrick_wire::CommonHeader {
+            tag,
+            ..self.header()
+        };
+        let dscp = self.dscp(self.paths.find(route), route.remote);
+        let route = route.for_reply();
+        cx.replies.abort(route, dscp, header, false, |causes| {
+            causes.raw(carrick_wire::CauseCode(cause.code), &cause.information);
+        });
+        self.close(CloseReason::AbortedByProtocol(cause), cx);
     }
 
     /// Aborts the set-up and reports the cause to the peer.
@@ -440,9 +470,12 @@ impl Association {
         self.liveness.clear_errors();
         cx.stats.established += 1;
         cx.stats.accepted += u64::from(accepted);
-        self.notify_established();
+        if !self.start_key_management(cx.now) {
+            let established = self.established_event();
+            self.events.push(established);
+            self.start_dynamic_addresses(cx);
+        }
         self.notify_unauthenticated();
-        self.start_dynamic_addresses(cx);
         self.note_selected_sources(cx);
         self.start_heartbeats(cx);
         for path in self.paths.iter_mut() {
@@ -451,13 +484,13 @@ impl Association {
         self.choose_path(cx.now);
     }
 
-    fn notify_established(&mut self) {
-        self.events.push(Event::Established {
+    pub(super) fn established_event(&self) -> Event {
+        Event::Established {
             peer_addresses: self.paths.iter().map(|p| p.remote()).collect(),
             outbound_streams: self.sender.queue().outbound_streams(),
             inbound_streams: self.receiver.inbound_streams(),
             accepted: self.accepted,
-        });
+        }
     }
 
     /// Marks data that was bundled with a COOKIE ECHO for retransmission.

@@ -38,12 +38,25 @@ pub(super) struct PacketProgress {
     pub(super) advanced: bool,
     /// A valid AUTH chunk precedes the next chunk.
     authenticated: bool,
+    /// The chunk protection has opened the packet.
+    pub(super) protected: bool,
     /// Lowest TSN in the packet.
     pub(super) lowest: Option<Tsn>,
     /// Bytes of the replies to the packet.
     pub(super) reply_bytes: usize,
     /// ASCONFs in front of the next chunk.
     asconfs: usize,
+}
+
+/// What the endpoint knows of a packet when it passes it to its association.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PacketFront {
+    /// Number of chunks that the endpoint has processed.
+    pub(crate) processed: usize,
+    /// They have authenticated the rest.
+    pub(crate) authenticated: bool,
+    /// The chunk protection of the association has opened the packet.
+    pub(crate) protected: bool,
 }
 
 /// Result of the authentication check of a chunk (RFC 4895 section 6.3).
@@ -54,39 +67,28 @@ enum AuthCheck {
 }
 
 impl Association {
-    /// Processes a packet.
+    /// Processes a packet, without the chunks that the endpoint has processed.
     pub(crate) fn handle_packet(
         &mut self,
         route: &Route,
         packet: &Packet<'_>,
         datagram: &Bytes,
-        cx: &mut Context<'_>,
-    ) {
-        self.handle_chunks_behind(route, packet, datagram, (0, false), cx);
-    }
-
-    /// Processes a packet whose first chunks the endpoint has processed. They may have authenticated the
-    /// rest.
-    pub(crate) fn handle_chunks_behind(
-        &mut self,
-        route: &Route,
-        packet: &Packet<'_>,
-        datagram: &Bytes,
-        (processed, authenticated): (usize, bool),
+        front: PacketFront,
         cx: &mut Context<'_>,
     ) {
         // Step 1.
         let (path, is_from_new_port) = self.count_received(route, datagram.len(), cx.now);
         // INIT and COOKIE ECHO.
-        self.counters.control_chunks_received += processed as u64;
+        self.counters.control_chunks_received += front.processed as u64;
         self.on_packet_while_shutting_down(packet, cx);
         // Step 2.
         let mut progress = PacketProgress {
             path,
-            authenticated,
+            authenticated: front.authenticated,
+            protected: front.protected,
             ..PacketProgress::default()
         };
-        for raw in packet.chunks().skip(processed) {
+        for raw in packet.chunks().skip(front.processed) {
             let Ok(raw) = raw else {
                 cx.stats.malformed_chunks += 1;
                 break;

@@ -80,6 +80,7 @@ use crate::time::Time;
 use crate::tx::Sender;
 use crate::tx::message::SendOptions;
 use events::EventQueue;
+pub(crate) use input::PacketFront;
 use liveness::Liveness;
 pub(crate) use output_control::cookie_while_shutting_down;
 pub(crate) use peer_parameters::{InitFault, PeerParameters, ip_addresses, shortened};
@@ -222,6 +223,9 @@ impl Association {
         if !self.state.takes_messages() {
             return Err(SendError::ShuttingDown);
         }
+        if self.is_for_key_management(options.stream, options.ppid) {
+            return Err(SendError::KeyManagement(options.ppid));
+        }
         let result = self
             .sender
             .send(options, data, now, &mut self.paths, &self.config);
@@ -334,9 +338,26 @@ impl Association {
         self.abort(CloseReason::AbortedByProtocol(cause.clone()), &cause, cx);
     }
 
-    /// Returns the next event of the user.
+    /// Returns the next event of the user. COMMUNICATION UP precedes the others; of an association that has ended
+    /// without keys they are those of a set-up that failed.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
+        let waits = self.waits_for_keys();
+        if waits && !self.state.is_closed() {
+            return None;
+        }
+        loop {
+            let event = self.events.pop()?;
+            let is_for_user = match &event {
+                Event::SendFailed(failure) => {
+                    !self.is_for_key_management(failure.stream, failure.ppid)
+                }
+                Event::Closed(_) => true,
+                _ => !waits,
+            };
+            if is_for_user {
+                return Some(event);
+            }
+        }
     }
 
     /// Counts down the reports of the peer's errors that wait for the user, who has polled one.

@@ -108,7 +108,8 @@ impl Association {
             if let Some(vector) = self.auth.key_vector() {
                 vector.write(parameters);
             }
-            self.config.write_protection(parameters);
+            self.config
+                .write_protection(self.local_initial_tsn, parameters);
             let of_use = locals.iter().filter(|a| route.has_in_scope(**a));
             if let Some(types) = supported_types(of_use) {
                 parameters.supported_address_types(&[types.0]);

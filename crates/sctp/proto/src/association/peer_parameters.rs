@@ -7,8 +7,9 @@ use carrick_wire::{
     Init, Parameter, ParameterType, Parameters, RawParameter, Tsn, VerificationTag,
 };
 
-use crate::auth::PeerAuth;
+use crate::auth::{KeyVector, PeerAuth};
 use crate::config::AssociationConfig;
+use crate::event::AbortCause;
 use crate::extensions::Extensions;
 use crate::protection::MAX_OFFER;
 use crate::route::{is_own_address, is_usable};
@@ -41,7 +42,7 @@ pub(crate) struct PeerParameters<'a> {
     pub(crate) offered: Extensions,
     /// Parameters of RFC 4895.
     pub(crate) auth: PeerAuth<'a>,
-    /// The peer's offer of a chunk protection, if this side accepts it.
+    /// The peer's offer of a chunk protection; since [`Self::agree_on_protection`] only if both sides use it.
     pub(crate) protection: Option<&'a [u8]>,
     /// Unrecognized parameters that are to be reported.
     pub(crate) unrecognized: Vec<&'a [u8]>,
@@ -55,7 +56,7 @@ pub(crate) struct Families {
 }
 
 /// Reason for which an INIT or INIT ACK is refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum InitFault<'a> {
     /// The Initiate Tag is 0.
     ZeroTag,
@@ -69,8 +70,8 @@ pub(crate) enum InitFault<'a> {
     Malformed,
     /// Dynamic addresses without authentication (RFC 5061 section 6).
     Unauthenticated,
-    /// The protection of chunks that this side requires is missing, or does not fit.
-    Unprotected,
+    /// No agreement on a protection of chunks; the cause for the peer.
+    Unprotected(AbortCause),
 }
 
 impl<'a> PeerParameters<'a> {
@@ -80,9 +81,9 @@ impl<'a> PeerParameters<'a> {
     /// 2. Read the optional parameters. Those that are unrecognized are reported or end the reading, by the
     ///    upper bits of their type (section 3.2.1); those of an extension that this side does not offer are
     ///    unrecognized. Refuse a Host Name Address (section 5.1.2).
-    /// 3. Refuse a peer without the chunk protection that this side requires.
-    /// 4. Determine whether the peer supports authentication (RFC 4895, section 6.1); refuse dynamic
-    ///    addresses without it (RFC 5061, section 6).
+    /// 3. Determine whether the peer supports authentication (RFC 4895, section 6.1).
+    ///
+    /// [`Self::agree_on_protection`] has to follow.
     ///
     /// # Errors
     /// [`InitFault`], the reason of the refusal.
@@ -122,7 +123,7 @@ impl<'a> PeerParameters<'a> {
             if let Some(offer) = config.security.protection.as_deref()
                 && raw.kind == offer.parameter_type()
             {
-                let fits = raw.value.len() <= MAX_OFFER && offer.accepts(raw.value);
+                let fits = raw.value.len() <= MAX_OFFER;
                 read.protection = read.protection.or(fits.then_some(raw.value));
                 continue;
             }
@@ -161,25 +162,55 @@ impl<'a> PeerParameters<'a> {
                 _ => {}
             }
         }
-        // 3.
-        let required = config
-            .security
-            .protection
-            .as_ref()
-            .is_some_and(|p| p.is_required());
-        if required && read.protection.is_none() {
-            return Err(InitFault::Unprotected);
-        }
-        // 4. Support requires RANDOM, CHUNKS and HMAC-ALGO; listing the chunk type is not enough.
+        // 3. Support requires RANDOM, CHUNKS and HMAC-ALGO; listing the chunk type is not enough.
         read.offered.authentication = read.auth.vector().is_some();
-        let open = read.offered.dynamic_addresses && !read.offered.authentication;
-        if open
-            && ours.dynamic_addresses
+        Ok(read)
+    }
+
+    /// Agrees on the chunk protection, for a side with this configuration and random number:
+    ///
+    /// 1. Refuse a peer whose protection is missing although this side requires one, or does not fit.
+    /// 2. With a protection, AUTH is not used; without one, dynamic addresses need AUTH. Refuse a peer that
+    ///    offers them without (RFC 5061, section 6).
+    ///
+    /// # Errors
+    /// [`InitFault`], the reason of the refusal.
+    pub(crate) fn agree_on_protection(
+        &mut self,
+        config: &AssociationConfig,
+        random: u32,
+    ) -> Result<(), InitFault<'a>> {
+        // 1.
+        let theirs = self.protection;
+        let agreed = config.security.protection.as_deref().map(|offer| {
+            let ours = offer.value(random);
+            offer.agree(&ours, theirs).map_err(InitFault::Unprotected)
+        });
+        self.protection = match agreed.transpose()? {
+            Some(true) => theirs,
+            Some(false) | None => None,
+        };
+        // 2.
+        if self.protection.is_some() {
+            self.offered.authentication = false;
+        } else if self.offered.dynamic_addresses
+            && !self.offered.authentication
+            && config.offered().dynamic_addresses
             && !config.security.dynamic_addresses_without_authentication
         {
-            return Err(InitFault::Unauthenticated);
+            if theirs.is_none() {
+                return Err(InitFault::Unauthenticated);
+            }
+            // It relied on the protection that it offered.
+            self.offered.dynamic_addresses = false;
         }
-        Ok(read)
+        Ok(())
+    }
+
+    /// Returns the key vector of the peer; an empty one if AUTH is not used.
+    pub(crate) fn auth_vector(&self) -> KeyVector {
+        let vector = self.auth.vector().filter(|_| self.offered.authentication);
+        vector.unwrap_or_default()
     }
 
     /// Records a parameter that is to be reported. Returns whether the parameters behind it are

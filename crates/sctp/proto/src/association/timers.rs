@@ -23,6 +23,8 @@ enum Timer {
     Sender,
     /// The Re-configuration Timer (RFC 6525 section 5.1.1).
     Reconfig,
+    /// Of the key management of the chunk protection.
+    Keys,
     /// Of a path: RACK's reordering timer and the tail loss probe (RFC 8985), and the check of a path on which
     /// nothing is acknowledged. Before T3-rtx, which a probe defers.
     LossDetection,
@@ -63,7 +65,7 @@ impl Association {
         reason = "each packet reads it; a call would build the array"
     )]
     #[inline(always)]
-    fn association_timers(&self, phase: Phase) -> [(Timer, Option<Time>); 5] {
+    fn association_timers(&self, phase: Phase) -> [(Timer, Option<Time>); 6] {
         let setup = phase == Phase::SetupOrClosed;
         let transfer = phase == Phase::Transfer;
         let asconf = self.dynamic.as_ref().filter(|_| !setup);
@@ -93,6 +95,14 @@ impl Association {
                 Timer::Reconfig,
                 if transfer {
                     self.streams.next_timeout()
+                } else {
+                    None
+                },
+            ),
+            (
+                Timer::Keys,
+                if transfer {
+                    self.protection.as_ref().and_then(|p| p.next_timeout())
                 } else {
                     None
                 },
@@ -181,6 +191,11 @@ impl Association {
             Timer::Asconf => self.handle_asconf_timer(cx),
             Timer::Sender => self.sender.handle_timeout(cx.now),
             Timer::Reconfig => self.on_reconfig_timers(cx),
+            Timer::Keys => {
+                if let Some(protected) = self.protection_mut() {
+                    protected.handle_timeout(cx.now);
+                }
+            }
             Timer::LossDetection | Timer::T3Rtx | Timer::Heartbeat | Timer::MtuDiscovery => {}
         }
     }
@@ -191,7 +206,12 @@ impl Association {
             Timer::T3Rtx => self.on_t3(id, cx),
             Timer::Heartbeat => self.on_heartbeat_timer(id, cx),
             Timer::MtuDiscovery => self.on_mtu_timer(id, cx.now),
-            Timer::State | Timer::SackDelay | Timer::Asconf | Timer::Sender | Timer::Reconfig => {}
+            Timer::State
+            | Timer::SackDelay
+            | Timer::Asconf
+            | Timer::Sender
+            | Timer::Reconfig
+            | Timer::Keys => {}
         }
     }
 

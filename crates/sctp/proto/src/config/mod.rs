@@ -15,12 +15,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use carrick_wire::ParameterWriter;
+use carrick_wire::{ParameterWriter, Tsn};
 
 use crate::error::ConfigError;
 use crate::export::{ExportReader, ExportWriter, ImportError, Portable};
 use crate::extensions::Extensions;
-use crate::protection::{MAX_OFFER, MAX_OVERHEAD};
+use crate::protection::{ChunkProtectionOffer, MAX_OFFER, MAX_OVERHEAD};
 use crate::research::{Policies, SwsAvoidance};
 
 pub(crate) use mtu::BASE_MTU;
@@ -450,20 +450,24 @@ impl AssociationConfig {
             let fault = "protection: the offer's overhead() must not exceed 200 bytes";
             return Err(ConfigError(fault));
         }
-        if offer.value().len() > MAX_OFFER {
+        if offer.value(0).len() > MAX_OFFER {
             let fault = "protection: the offer's value() must not exceed 64 bytes";
             return Err(ConfigError(fault));
         }
         Ok(())
     }
 
-    /// Returns the extensions that are offered. Dynamic addresses need authentication unless it is waived
-    /// (RFC 5061, section 6), I-FORWARD-TSN needs I-DATA, and a zero checksum needs a lower layer that
+    /// Returns the extensions that are offered. Dynamic addresses need authentication, by AUTH or by a chunk
+    /// protection, which exclude each other, unless it is waived (RFC 5061, section 6). I-FORWARD-TSN needs I-DATA, and a zero checksum needs a lower layer that
     /// detects errors (RFC 9653, section 5.1).
     pub(crate) fn offered(&self) -> Extensions {
+        let protection = self.security.protection.as_deref();
         let authenticated = self.extensions.authentication
+            || protection.is_some()
             || self.security.dynamic_addresses_without_authentication;
+        let protected = protection.is_some_and(ChunkProtectionOffer::is_required);
         Extensions {
+            authentication: self.extensions.authentication && !protected,
             dynamic_addresses: self.extensions.dynamic_addresses && authenticated,
             interleaved_partial_reliability: self.extensions.interleaved_partial_reliability
                 && self.extensions.interleaving,
@@ -473,11 +477,12 @@ impl AssociationConfig {
         }
     }
 
-    /// Writes the parameter of the protection that is offered.
-    pub(crate) fn write_protection(&self, parameters: &mut ParameterWriter<'_>) {
+    /// Writes the parameter of the protection that is offered; `initial_tsn` of this side is the random number of
+    /// the association for it.
+    pub(crate) fn write_protection(&self, initial_tsn: Tsn, parameters: &mut ParameterWriter<'_>) {
         if let Some(offer) = &self.security.protection {
             // `validate` refuses longer values.
-            let value = offer.value();
+            let value = offer.value(initial_tsn.value());
             parameters.raw(offer.parameter_type(), &value[..value.len().min(MAX_OFFER)]);
         }
     }

@@ -12,7 +12,7 @@ use super::Endpoint;
 use super::shard::{NewAssociation, Refusal};
 use super::source_table::SourceKey;
 use crate::association::state::AssociationState;
-use crate::association::{Association, cookie_while_shutting_down};
+use crate::association::{Association, PacketFront, cookie_while_shutting_down};
 use crate::auth::Auth;
 use crate::cookie::{Cookie, TieTags};
 use crate::ids::AssociationId;
@@ -98,14 +98,15 @@ impl Endpoint {
             return;
         }
         // Step 4.
-        let Some(rest) = self.check_auth(existing, &cookie, packet) else {
+        let Some(mut front) = self.check_auth(existing, &cookie, packet) else {
             self.stats.unauthenticated_cookies += 1;
             return;
         };
+        front.protected = existing.is_some() && existing == opened_by;
         // Step 5.
         match existing {
-            Some(id) => self.apply_cookie(now, id, &cookie, route, (packet, rest), datagram),
-            None => self.establish_from_cookie(now, &cookie, route, (packet, rest), datagram),
+            Some(id) => self.apply_cookie(now, id, &cookie, route, (packet, front), datagram),
+            None => self.establish_from_cookie(now, &cookie, route, (packet, front), datagram),
         }
     }
 
@@ -118,7 +119,7 @@ impl Endpoint {
         existing: Option<AssociationId>,
         cookie: &Cookie,
         packet: &Packet<'_>,
-    ) -> Option<(usize, bool)> {
+    ) -> Option<PacketFront> {
         let association = existing.and_then(|id| self.registry.get(id));
         let of_association = association.map(Association::auth);
         let of_association = of_association.filter(|auth| auth.is_negotiated());
@@ -135,10 +136,17 @@ impl Endpoint {
                     return None;
                 };
                 let genuine = auth?.is_genuine(&chunk, packet);
-                genuine.then_some((2, true))
+                genuine.then_some(PacketFront {
+                    processed: 2,
+                    authenticated: true,
+                    protected: false,
+                })
             }
             _ if auth.is_some_and(|a| a.requires(ChunkType::COOKIE_ECHO)) => None,
-            _ => Some((1, false)),
+            _ => Some(PacketFront {
+                processed: 1,
+                ..PacketFront::default()
+            }),
         }
     }
 
@@ -155,7 +163,7 @@ impl Endpoint {
         now: Time,
         cookie: &Cookie,
         route: &Route,
-        (packet, rest): (&Packet<'_>, (usize, bool)),
+        (packet, front): (&Packet<'_>, PacketFront),
         datagram: &Bytes,
     ) {
         // Step 1.
@@ -220,7 +228,7 @@ impl Endpoint {
         // Step 4.
         self.update_association(now, id, |association, cx| {
             association.reply_cookie_ack(route);
-            association.handle_chunks_behind(route, packet, datagram, rest, cx);
+            association.handle_packet(route, packet, datagram, front, cx);
         });
     }
 
@@ -239,7 +247,7 @@ impl Endpoint {
         id: AssociationId,
         cookie: &Cookie,
         route: &Route,
-        (packet, rest): (&Packet<'_>, (usize, bool)),
+        (packet, front): (&Packet<'_>, PacketFront),
         datagram: &Bytes,
     ) {
         let Some(association) = self.registry.get(id) else {
@@ -290,7 +298,7 @@ impl Endpoint {
             }
             // Step 4.
             association.reply_cookie_ack(route);
-            association.handle_chunks_behind(route, packet, datagram, rest, cx);
+            association.handle_packet(route, packet, datagram, front, cx);
         });
         // Step 5.
         self.registry.reindex(&before, id);

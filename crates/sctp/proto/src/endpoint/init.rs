@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use carrick_wire::{
-    ChunkType, CommonHeader, Init, InitFields, PacketBuilder, Tsn, VerificationTag,
+    CauseCode, ChunkType, CommonHeader, Init, InitFields, PacketBuilder, Tsn, VerificationTag,
 };
 
 use super::shard::choose_tag;
@@ -52,7 +52,8 @@ impl Endpoint {
     /// 2. Find an existing association with its sender and check the chunk protection.
     /// 3. Choose tag, initial TSN, tie-tags and addresses: by the state of the existing association
     ///    (sections 5.2.1 and 5.2.2), or new ones.
-    /// 4. Seal all state in a State Cookie and send INIT ACK (sections 5.1 B and 5.1.3).
+    /// 4. Agree on the chunk protection, or refuse the INIT.
+    /// 5. Seal all state in a State Cookie and send INIT ACK (sections 5.1 B and 5.1.3).
     pub(super) fn handle_init(
         &mut self,
         now: Time,
@@ -63,7 +64,7 @@ impl Endpoint {
     ) {
         self.stats.inits += 1;
         // Step 1.
-        let peer = match PeerParameters::read(init, &self.accepted) {
+        let mut peer = match PeerParameters::read(init, &self.accepted) {
             Ok(peer) => peer,
             Err(fault) => return self.refuse_init(route, header, init, fault),
         };
@@ -95,6 +96,11 @@ impl Endpoint {
             },
         };
         // Step 4.
+        let random = answer.initial_tsn.value();
+        if let Err(fault) = peer.agree_on_protection(&answer.config, random) {
+            return self.refuse_init(route, header, init, fault);
+        }
+        // Step 5.
         self.send_init_ack(now, (header, len), &peer, &answer, route.remote);
     }
 
@@ -208,7 +214,7 @@ impl Endpoint {
             }
         };
         let ours = authenticated(answer.vector.clone());
-        let theirs = authenticated(peer.auth.vector().unwrap_or_default());
+        let theirs = authenticated(peer.auth_vector());
         let increment = peer.preserve_ms.map_or(core::time::Duration::ZERO, |ms| {
             core::time::Duration::from_millis(u64::from(ms))
         });
@@ -279,7 +285,7 @@ impl Endpoint {
                 }
                 cookie.ours.write(parameters);
                 if cookie.protection.is_some() {
-                    config.write_protection(parameters);
+                    config.write_protection(answer.initial_tsn, parameters);
                 }
                 for &address in &addresses {
                     parameters.ip_address(address);
@@ -341,8 +347,8 @@ impl Endpoint {
                 let parameter = shortened(parameter);
                 self.abort_init(route, header, tag, |c| c.unresolvable_address(parameter));
             }
-            InitFault::Unprotected => self.abort_init(route, header, tag, |c| {
-                c.protocol_violation(b"the protection that is required is missing")
+            InitFault::Unprotected(cause) => self.abort_init(route, header, tag, |c| {
+                c.raw(CauseCode(cause.code), &cause.information)
             }),
             InitFault::Unauthenticated => self.abort_init(route, header, tag, |c| {
                 c.protocol_violation(b"dynamic addresses without authentication")

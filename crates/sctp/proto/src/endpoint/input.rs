@@ -8,7 +8,7 @@ use carrick_wire::{Chunk, ChunkType, Packet, ParseError, RawChunk, VerificationT
 
 use super::Endpoint;
 use super::out_of_the_blue::is_unicast;
-use crate::association::ip_addresses;
+use crate::association::{PacketFront, ip_addresses};
 use crate::ids::AssociationId;
 use crate::route::Route;
 use crate::time::Time;
@@ -77,7 +77,8 @@ impl Endpoint {
             && !association.state().is_closed()
             && is_of_run(packet)
         {
-            association.handle_packet(route, packet, datagram, &mut cx);
+            let front = PacketFront::default();
+            association.handle_packet(route, packet, datagram, front, &mut cx);
             return true;
         }
         self.end_run(now);
@@ -218,6 +219,10 @@ impl Endpoint {
         if !self.check_protection(id, packet, opened_by) {
             return;
         }
+        let front = PacketFront {
+            protected: opened_by == Some(id),
+            ..PacketFront::default()
+        };
         // Step 5.
         if reflects_tag(&first) {
             // A reflected tag authorizes this chunk only. An ABORT may answer a packet that left before
@@ -236,12 +241,12 @@ impl Endpoint {
             self.registry.limit_receiver(id, self.config.receive_memory);
             let (registry, mut cx) = self.registry_and_context(now);
             if let Some(association) = registry.get_mut(id) {
-                association.handle_packet(route, packet, datagram, &mut cx);
+                association.handle_packet(route, packet, datagram, front, &mut cx);
             }
             self.run = PacketRun::Of(id);
         } else {
             self.update_association(now, id, |association, cx| {
-                association.handle_packet(route, packet, datagram, cx)
+                association.handle_packet(route, packet, datagram, front, cx)
             });
         }
     }
@@ -313,7 +318,7 @@ impl Endpoint {
         };
         let before: alloc::vec::Vec<_> = association.path_set().remotes().collect();
         self.update_association(now, id, |association, cx| {
-            association.handle_packet(route, packet, datagram, cx)
+            association.handle_packet(route, packet, datagram, PacketFront::default(), cx)
         });
         self.registry.reindex(&before, id);
     }

@@ -431,7 +431,7 @@ impl Endpoint {
     /// Performs an operation on an association and updates everything that depends on its state:
     ///
     /// 1. Limit its receive buffer to its share of the endpoint's memory.
-    /// 2. Perform the operation.
+    /// 2. Perform the operation, and advance the key management of its chunk protection.
     /// 3. Queue the notifications that became due.
     /// 4. Update the index by the peer's addresses.
     /// 5. Update the accounting of receive memory.
@@ -449,6 +449,7 @@ impl Endpoint {
         let (registry, mut cx) = self.registry_and_context(now);
         let association = registry.get_mut(id)?;
         let result = operation(association, &mut cx);
+        association.manage_keys(&mut cx);
         self.finish_update(now, id);
         Some(result)
     }

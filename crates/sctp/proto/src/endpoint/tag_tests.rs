@@ -8,7 +8,8 @@ use carrick_wire::{ChunkType, ParameterType, VerificationTag};
 
 use super::tests::Pair;
 use super::*;
-use crate::protection::{ChunkProtection, ChunkProtectionOffer, PacketContext, Seal};
+use crate::event::AbortCause;
+use crate::protection::{ChunkProtection, ChunkProtectionOffer, Offers, PacketContext, Seal};
 
 /// In force, and does nothing.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl ChunkProtectionOffer for Idle {
         ParameterType(0x8f06)
     }
 
-    fn value(&self) -> Vec<u8> {
+    fn value(&self, _: u32) -> Vec<u8> {
         Vec::new()
     }
 
@@ -45,11 +46,11 @@ impl ChunkProtectionOffer for Idle {
         0
     }
 
-    fn accepts(&self, _: &[u8]) -> bool {
-        true
+    fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, AbortCause> {
+        Ok(theirs.is_some())
     }
 
-    fn begin(&self, _: &[u8], _: bool) -> Box<dyn ChunkProtection> {
+    fn begin(&self, _: &Offers<'_>) -> Box<dyn ChunkProtection> {
         Box::new(Idle)
     }
 }

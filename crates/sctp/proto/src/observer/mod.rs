@@ -205,6 +205,8 @@ pub enum DiscardReason {
     Malformed,
     /// It has to be authenticated and is not (RFC 4895, section 6.3).
     Unauthenticated,
+    /// It carries user data in the clear although the chunk protection of the association requires otherwise.
+    Unprotected,
     /// Its type is unknown, or that of an extension that is not in force (RFC 9260, section 3.2).
     Unrecognized,
     /// Its TSN was received before.
@@ -228,6 +230,7 @@ impl fmt::Display for DiscardReason {
         f.write_str(match self {
             Self::Malformed => "malformed",
             Self::Unauthenticated => "unauthenticated",
+            Self::Unprotected => "unprotected",
             Self::Unrecognized => "unrecognized",
             Self::Duplicate => "duplicate",
             Self::NoBuffer => "no-buffer",

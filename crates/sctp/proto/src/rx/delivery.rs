@@ -2,10 +2,10 @@
 //! section 6.6).
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
+use alloc::collections::{BTreeMap, VecDeque};
 
-use carrick_wire::{Ssn, StreamId, Tsn};
+use carrick_wire::{Ppid, Ssn, StreamId, Tsn};
 
 use super::buffer::Cost;
 use super::delivery_queue::DeliveryQueue;
@@ -27,6 +27,8 @@ pub(super) struct Delivery {
     /// Keys in `held` of the waiting messages of each stream.
     pub(super) position: BTreeMap<(StreamId, u16), u64>,
     ready: DeliveryQueue,
+    /// Messages of the key management of the chunk protection, if it has one.
+    key_messages: Option<Box<KeyMessages>>,
     /// The user was notified and has not emptied `ready` since.
     notified: bool,
     /// Messages that wait for a reset.
@@ -38,9 +40,19 @@ pub(super) struct Delivery {
 }
 
 portable_struct! {
-    Delivery { next, held, position, ready, notified, deferral, non_renegable }
+    Delivery { next, held, position, ready, key_messages, notified, deferral, non_renegable }
     rebuilt { cumulative: 0 }
 }
+
+/// Messages that are delivered to the key management instead of the user: ordered, on stream 0. The association
+/// takes them behind each packet.
+#[derive(Debug)]
+struct KeyMessages {
+    ppid: Ppid,
+    waiting: VecDeque<Message>,
+}
+
+portable_struct! { KeyMessages { ppid, waiting } }
 
 const OLD_SSN: &str = "stream sequence number was used before";
 
@@ -133,9 +145,32 @@ impl Delivery {
         }
     }
 
+    /// Delivers the messages of this payload protocol identifier to the key management.
+    pub(super) fn set_key_management(&mut self, ppid: Option<Ppid>) {
+        if ppid != self.key_messages.as_ref().map(|keys| keys.ppid) {
+            let waiting = VecDeque::new();
+            self.key_messages = ppid.map(|ppid| Box::new(KeyMessages { ppid, waiting }));
+        }
+    }
+
+    /// Returns the queue of the key management if a message is one for it.
+    fn key_messages_for(&mut self, message: &Message) -> Option<&mut VecDeque<Message>> {
+        let keys = self.key_messages.as_deref_mut()?;
+        let fits = message.ppid == keys.ppid && message.stream == StreamId(0);
+        (fits && message.ssn.is_some()).then_some(&mut keys.waiting)
+    }
+
+    /// Returns the next message for the key management, or the next part of one.
+    pub(super) fn pop_key_message(&mut self) -> Option<Message> {
+        self.key_messages.as_mut()?.waiting.pop_front()
+    }
+
     /// Appends a message, or a part of one, to the delivery queue.
     pub(super) fn append(&mut self, part: Message) {
-        self.ready.append(part);
+        match self.key_messages_for(&part) {
+            Some(waiting) => waiting.push_back(part),
+            None => self.ready.append(part),
+        }
     }
 
     /// Advances a stream past a delivered message, and delivers those that waited for it.
@@ -158,7 +193,10 @@ impl Delivery {
     }
 
     pub(super) fn push(&mut self, message: Message) {
-        self.ready.push(message);
+        match self.key_messages_for(&message) {
+            Some(waiting) => waiting.push_back(message),
+            None => self.ready.push(message),
+        }
     }
 
     pub(super) fn pop(&mut self) -> Option<Message> {

@@ -37,7 +37,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
-use carrick_wire::{Data, IData, StreamId, Tsn};
+use carrick_wire::{Data, IData, Ppid, StreamId, Tsn};
 
 use crate::config::AssociationConfig;
 use crate::time::Time;
@@ -386,6 +386,24 @@ impl Receiver {
             self.deliver_partially();
             self.delivery.pop()
         })?;
+        self.on_taken(&message);
+        Some(message)
+    }
+
+    /// Delivers the messages of this payload protocol identifier to the key management ([`Self::take_key_message`]).
+    pub(crate) fn set_key_management(&mut self, ppid: Option<Ppid>) {
+        self.delivery.set_key_management(ppid);
+    }
+
+    /// Returns the next message for the key management, or the next part of one.
+    pub(crate) fn take_key_message(&mut self) -> Option<Message> {
+        let message = self.delivery.pop_key_message()?;
+        self.on_taken(&message);
+        Some(message)
+    }
+
+    /// Updates the receive buffer after a message was taken.
+    fn on_taken(&mut self, message: &Message) {
         self.buffer.remove(message.cost());
         if let Some(autotune) = &mut self.autotune {
             autotune.on_taken(self.buffer.bytes(message.cost()));
@@ -393,7 +411,6 @@ impl Receiver {
         if self.buffer.wants_update() {
             self.sack.on_window_update();
         }
-        Some(message)
     }
 
     /// Frees the memory for further data.

@@ -33,7 +33,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, StreamId, Tsn};
+use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, Ppid, StreamId, Tsn};
 
 use crate::config::AssociationConfig;
 use crate::error::SendError;
@@ -250,6 +250,19 @@ impl Sender {
         self.queue.push(PendingMessage::new(number, options, data));
         self.drained = false;
         Ok(())
+    }
+
+    /// Queues a message of the key management of the chunk protection, also while messages of the user are
+    /// deferred, and beyond the send buffer: they are few, and bounded.
+    pub(crate) fn send_key_message(&mut self, ppid: Ppid, data: Bytes) {
+        let options = SendOptions {
+            ppid,
+            immediate: true,
+            no_delay: true,
+            ..SendOptions::default()
+        };
+        self.queue
+            .push_undeferred(PendingMessage::new(0, options, data));
     }
 
     /// Returns whether there is room for a message of one byte. If not, [`Self::take_room`] reports room

@@ -15,7 +15,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use super::hook::{
-    ChunkProtection, ChunkProtectionOffer, ChunkType, PacketContext, ParameterType, Seal,
+    AbortCause, ChunkProtection, ChunkProtectionOffer, ChunkType, Offers, PacketContext,
+    ParameterType, Seal, Time,
 };
 
 /// Types that nothing else has; who does not know the parameter skips it.
@@ -53,6 +54,14 @@ impl Offer {
     }
 }
 
+/// Error cause of a side that requires the protection.
+pub(crate) fn refusal() -> AbortCause {
+    AbortCause {
+        code: 13,
+        information: b"the protection that is required is missing".to_vec(),
+    }
+}
+
 impl ChunkProtectionOffer for Offer {
     fn chunk_type(&self) -> ChunkType {
         SEALED
@@ -62,7 +71,7 @@ impl ChunkProtectionOffer for Offer {
         PARAMETER
     }
 
-    fn value(&self) -> Vec<u8> {
+    fn value(&self, _: u32) -> Vec<u8> {
         self.value.clone()
     }
 
@@ -70,16 +79,28 @@ impl ChunkProtectionOffer for Offer {
         self.overhead
     }
 
-    fn accepts(&self, theirs: &[u8]) -> bool {
-        theirs == self.value
+    fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, AbortCause> {
+        let agreed = theirs == Some(&self.value);
+        if self.required && !agreed {
+            return Err(refusal());
+        }
+        Ok(agreed)
     }
 
     fn is_required(&self) -> bool {
         self.required
     }
 
-    fn begin(&self, theirs: &[u8], connects: bool) -> Box<dyn ChunkProtection> {
-        assert_eq!(theirs, self.value);
+    fn begin(&self, offers: &Offers<'_>) -> Box<dyn ChunkProtection> {
+        assert_eq!(offers.theirs, self.value);
+        assert_eq!(offers.ours, self.value);
+        Box::new(self.toy(offers.initiated))
+    }
+}
+
+impl Offer {
+    /// Returns the protection of an association.
+    pub(crate) fn toy(&self, connects: bool) -> Toy {
         let mut toy = Toy {
             keys: BTreeMap::new(),
             sends_with: self.restarts.then_some(RESTART),
@@ -90,7 +111,7 @@ impl ChunkProtectionOffer for Offer {
             connects,
         };
         toy.install(RESTART, self.restart_key);
-        Box::new(toy)
+        toy
     }
 }
 
@@ -219,7 +240,7 @@ impl ChunkProtection for Toy {
         !self.locked || chunk == ChunkType::PAD || chunk == ChunkType::INIT && !self.shut
     }
 
-    fn restarted(&mut self) {
+    fn restarted(&mut self, _: Time, _: &Offers<'_>) {
         self.restarts += 1;
         self.sends_with = Some(RESTART);
     }

@@ -120,6 +120,11 @@ impl SendQueue {
         }
     }
 
+    /// Queues a message, also if its stream is deferred.
+    pub(in crate::tx) fn push_undeferred(&mut self, pending: PendingMessage) {
+        self.queues().push(pending);
+    }
+
     /// Defers the messages that the user sends on these streams from now on.
     pub(crate) fn hold(&mut self, streams: StreamSet) {
         self.deferred.hold(streams);

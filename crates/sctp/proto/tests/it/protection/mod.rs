@@ -3,15 +3,16 @@
 
 mod above;
 mod bypass;
+mod keys;
 #[path = "../../support/toy.rs"]
 mod toy;
 
 /// Interface of the library that the toy uses.
 mod hook {
     pub(crate) use carrick_proto::protection::{
-        ChunkProtection, ChunkProtectionOffer, PacketContext, Seal,
+        ChunkProtection, ChunkProtectionOffer, Offers, PacketContext, Seal,
     };
-    pub(crate) use carrick_proto::{ChunkType, ParameterType};
+    pub(crate) use carrick_proto::{AbortCause, ChunkType, ParameterType, Time};
 }
 
 use std::any::Any;
