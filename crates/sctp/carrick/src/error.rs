@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use carrick_proto::{AbortCause, CloseReason, KeyError, ReconfigError};
+use carrick_proto::{AbortCause, CloseReason, KeyError, Ppid, ReconfigError};
 use thiserror::Error;
 
 /// A parameter that is out of its range or contradicts another one.
@@ -230,6 +230,13 @@ pub enum SendError {
     /// The path in the options does not exist.
     #[error("no such path: pass one of the association's paths")]
     UnknownPath,
+    /// Messages of stream 0 with this payload protocol identifier are those of the key management of the
+    /// chunk protection.
+    #[error(
+        "the payload protocol identifier {} on stream 0 is that of the key management: use another stream or \
+         identifier", .0.0
+    )]
+    KeyManagement(Ppid),
     /// The message does not fit into one packet and fragmentation is off.
     #[error("the message is larger than {limit} bytes and fragmentation is off")]
     TooLarge {
@@ -352,6 +359,7 @@ impl From<carrick_proto::SendError> for SendError {
             Core::InvalidStream { streams } => Self::InvalidStream { streams },
             Core::UnknownPath => Self::UnknownPath,
             Core::TooLarge { limit } => Self::TooLarge { limit },
+            Core::KeyManagement(ppid) => Self::KeyManagement(ppid),
         }
     }
 }

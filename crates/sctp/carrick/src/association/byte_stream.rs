@@ -155,6 +155,7 @@ fn not_sent(error: SendError) -> io::Error {
         SendError::Empty
         | SendError::InvalidStream { .. }
         | SendError::UnknownPath
+        | SendError::KeyManagement(_)
         | SendError::TooLarge { .. } => io::ErrorKind::InvalidInput,
     };
     io::Error::new(kind, error)

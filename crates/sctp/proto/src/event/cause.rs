@@ -49,7 +49,9 @@ impl fmt::Display for AbortCause {
             11 => "restart of an association with new addresses",
             12 => "user-initiated abort",
             13 => "protocol violation",
-            100 => "missing DTLS chunk support: the other side requires encryption by the DTLS chunk",
+            100 => {
+                "missing DTLS chunk support: the other side requires encryption by the DTLS chunk"
+            }
             101 => "no common DTLS key management method",
             102 => "DTLS key management tie breaker collision",
             103 => "incompatible DTLS key management roles",

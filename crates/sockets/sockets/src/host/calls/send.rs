@@ -251,9 +251,10 @@ fn send_to(
     sent.map_err(|error| match error {
         SendError::UnknownAssociation => Errno::EPIPE,
         SendError::ShuttingDown => Errno::ESHUTDOWN,
-        SendError::Empty | SendError::InvalidStream { .. } | SendError::UnknownPath => {
-            Errno::EINVAL
-        }
+        SendError::Empty
+        | SendError::InvalidStream { .. }
+        | SendError::UnknownPath
+        | SendError::KeyManagement(_) => Errno::EINVAL,
         SendError::BufferFull => Errno::EAGAIN,
         SendError::TooLarge { .. } => Errno::EMSGSIZE,
     })?;
