@@ -11,7 +11,8 @@ use x509_cert::builder::{Builder, CertificateBuilder, profile::BuilderProfile};
 use x509_cert::certificate::TbsCertificate;
 use x509_cert::der::asn1::UtcTime;
 use x509_cert::der::{DateTime, Encode};
-use x509_cert::ext::Extension;
+use x509_cert::ext::pkix::BasicConstraints;
+use x509_cert::ext::{Extension, ToExtension};
 use x509_cert::name::Name;
 use x509_cert::serial_number::SerialNumber;
 use x509_cert::spki::{SubjectPublicKeyInfo, SubjectPublicKeyInfoRef};
@@ -82,7 +83,7 @@ impl fmt::Debug for Certificate {
     }
 }
 
-/// Self-signed certificate without information besides its key.
+/// Self-signed certificate of an end entity, without information besides its key.
 struct SelfSigned(Name);
 
 impl BuilderProfile for SelfSigned {
@@ -100,7 +101,12 @@ impl BuilderProfile for SelfSigned {
         _: SubjectPublicKeyInfoRef<'_>,
         _: &TbsCertificate,
     ) -> x509_cert::builder::Result<Vec<Extension>> {
-        Ok(Vec::new())
+        // With an extension it is one of version 3, the only version that all implementations of TLS read.
+        let end_entity = BasicConstraints {
+            ca: false,
+            path_len_constraint: None,
+        };
+        Ok(vec![end_entity.to_extension(&self.0, &[])?])
     }
 }
 

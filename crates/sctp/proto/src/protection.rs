@@ -431,7 +431,7 @@ impl Protected {
     }
 
     /// Passes a message of the peer's key management, or a part of one.
-    pub(crate) fn on_key_message(&mut self, now: Time, message: Message) {
+    pub(crate) fn on_key_message(&mut self, now: Time, message: &Message) {
         let Keys::Managed { parts, .. } = &mut self.keys else {
             return;
         };

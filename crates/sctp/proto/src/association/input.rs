@@ -48,7 +48,7 @@ pub(super) struct PacketProgress {
     asconfs: usize,
 }
 
-/// What the endpoint knows of a packet when it passes it to its association.
+/// Results of the endpoint's checks of a packet, for its association.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PacketFront {
     /// Number of chunks that the endpoint has processed.

@@ -338,7 +338,7 @@ impl Association {
         self.abort(CloseReason::AbortedByProtocol(cause.clone()), &cause, cx);
     }
 
-    /// Returns the next event of the user. COMMUNICATION UP precedes the others; of an association that has ended
+    /// Returns the next event of the user. COMMUNICATION UP precedes all other events; of an association that has ended
     /// without keys they are those of a set-up that failed.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         let waits = self.waits_for_keys();

@@ -118,7 +118,7 @@ impl Association {
         };
         // 1.
         while let Some(message) = self.receiver.take_key_message() {
-            protected.on_key_message(cx.now, message);
+            protected.on_key_message(cx.now, &message);
         }
         // 2.
         if self.state.sends_data() {

@@ -27,7 +27,8 @@ impl Endpoint {
     /// 1. Find the association whose protection may open the packet.
     /// 2. Dispatch a packet in the clear as it is; [`Self::check_protection`] follows once its
     ///    association is known.
-    /// 3. Open the first chunk; discard and count a packet that is forged or replayed.
+    /// 3. Open the chunk; discard and count a packet that is forged or replayed, or that has another chunk
+    ///    (draft-ietf-tsvwg-sctp-dtls-chunk, section 5.2).
     /// 4. Dispatch the packet with the chunks that were inside.
     pub(super) fn handle_protected_packet(
         &mut self,
@@ -50,7 +51,9 @@ impl Endpoint {
             return self.dispatch(now, route, packet, datagram, None);
         };
         // Step 3.
-        let Some(value) = protected.open(first, header, route, now) else {
+        let is_alone = packet.chunks().nth(1).is_none();
+        let opened = is_alone.then(|| protected.open(first, header, route, now));
+        let Some(value) = opened.flatten() else {
             self.stats.forged_protection += 1;
             return;
         };

@@ -288,7 +288,7 @@ fn a_refused_key_ends_the_association_on_both_sides() {
     }
 }
 
-/// A message beyond the limit is not passed on: the key management waits in vain, and its user with it.
+/// A message beyond the limit is not passed on: the key management waits, and its user with it.
 #[test]
 fn messages_of_the_key_management_are_bounded() {
     let mut world = managed([Some(Conduct::Floods), Some(Conduct::Agrees)], false);
@@ -397,7 +397,7 @@ fn only_stream_zero_is_of_the_key_management() {
         ..SendOptions::default()
     };
     let now = world.now;
-    let refused = world.ends[CLIENT].send(now, client, options, pattern(20).into());
+    let refused = world.ends[CLIENT].send(now, client, options, pattern(20));
     assert_eq!(refused, Err(SendError::KeyManagement(PPID)));
     world.send(CLIENT, client, 0, pattern(30));
     world.run(secs(1));
