@@ -344,6 +344,40 @@ impl Config {
         self
     }
 
+    /// Encrypts and authenticates all packets of associations, on all of their paths, by the DTLS chunk
+    /// ([`dtls_chunk`](crate::dtls_chunk)), with TLS 1.3 handshakes in which both sides prove their identity. Peers that do
+    /// not have the DTLS chunk, or that are not trusted, are refused: the reason is in the error of
+    /// [`Endpoint::connect`](crate::Endpoint::connect). Other settings of the DTLS chunk:
+    /// [`Self::chunk_protection`] with a [`DtlsChunk`](carrick_dtls_chunk::DtlsChunk).
+    ///
+    /// # Errors
+    /// The certificate or key of this side, or a certificate of an authority, can't be used.
+    ///
+    /// ```
+    /// use carrick::Config;
+    /// use carrick::dtls::Certificate;
+    /// use carrick::dtls_chunk::{Identity, Trust};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let fingerprint_of_peer = Certificate::generate()?.fingerprint();
+    /// let identity = Identity::try_from(Certificate::generate()?)?;
+    /// println!("the peer trusts {}", identity.fingerprint());
+    /// let config = Config::udp([]).secure(identity, Trust::fingerprint(fingerprint_of_peer))?;
+    /// # let _ = config;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "dtls")]
+    pub fn secure(
+        self,
+        identity: carrick_dtls_chunk::Identity,
+        trust: carrick_dtls_chunk::Trust,
+    ) -> Result<Self, carrick_dtls_chunk::ConfigError> {
+        use carrick_dtls_chunk::{DtlsChunk, DtlsChunkConfig};
+        let offer = DtlsChunk::new(DtlsChunkConfig::tls(identity, trust))?;
+        Ok(self.chunk_protection(Arc::new(offer)))
+    }
+
     /// Offers this protection of chunks to peers.
     #[must_use]
     pub fn chunk_protection(mut self, offer: Arc<dyn ChunkProtectionOffer>) -> Self {

@@ -188,6 +188,8 @@ pub use carrick_proto::{
 /// Certificates, trust and configuration of DTLS sessions.
 #[cfg(feature = "dtls")]
 pub use carrick_dtls as dtls;
+#[cfg(feature = "dtls")]
+pub use carrick_dtls_chunk as dtls_chunk;
 
 pub use association::{
     Association, AssociationControl, ByteStream, Events, MessageSink, Notification, RecvHalf,

@@ -1,13 +1,13 @@
-//! Protection of the chunks of packets by code outside this crate: the DTLS chunk
-//! (draft-ietf-tsvwg-sctp-dtls-chunk) or another protocol of that form.
+//! Protection of the chunks of packets: by the DTLS chunk (draft-ietf-tsvwg-sctp-dtls-chunk), which
+//! [`Config::secure`](crate::Config::secure) uses, or by another protocol of that form outside this crate.
 //!
 //! 1. The [`ChunkProtectionOffer`] in [`Config::chunk_protection`](crate::Config::chunk_protection) is advertised in INIT and INIT
 //!    ACK. Where both sides offer the same, it makes a [`ChunkProtection`] for the association.
 //! 2. The protection replaces the chunks of each outgoing packet by one chunk, and restores them on
 //!    receipt. At first it sends and accepts packets in the clear ([`Seal::Clear`]).
-//! 3. The two programs agree on keys, for instance by messages of the association itself, as the DTLS
-//!    chunk does with its handshake.
-//! 4. [`AssociationControl::with_protection`](crate::AssociationControl::with_protection) gives access to the protection of an association, to install
+//! 3. The protection agrees on keys with that of the peer by messages of its own ([`ChunkProtectionOffer::key_management`]), for
+//!    which the messages of the program wait, or the two programs agree on them.
+//! 4. In the latter case [`AssociationControl::with_protection`](crate::AssociationControl::with_protection) gives access to the protection of an association, to install
 //!    and change keys and to accept nothing in the clear any more ([`ChunkProtection::admits`]).
 //!
 //! [`AssociationStats::protection`](crate::AssociationStats::protection) shows whether a protection is in force, with its counters.
@@ -90,8 +90,36 @@ pub use carrick_proto::{CommonHeader, Ecn, ParameterType, Route, Time};
 #[cfg(feature = "dtls")]
 pub use carrick_proto::sessions::{SessionLayerConfig, SessionStats};
 
+#[cfg(feature = "dtls")]
+use carrick_dtls_chunk::DtlsProtection;
+
 use crate::association::AssociationControl;
 use crate::error::OperationError;
+
+#[cfg(feature = "dtls")]
+impl AssociationControl {
+    /// Replaces the keys of the DTLS chunk now, by a handshake beside the traffic. Returns `false` if one is in progress.
+    ///
+    /// # Errors
+    /// The association does not use the DTLS chunk, or has ended.
+    pub async fn renew_keys(&self) -> Result<bool, OperationError> {
+        self.with_protection_at(|chunk: &mut DtlsProtection, now| chunk.rekey(now))
+            .await
+    }
+
+    /// Returns the keys with which this side can restart the association once after it has lost its state
+    /// ([`DtlsChunk::restart_with`](carrick_dtls_chunk::DtlsChunk::restart_with)); `None` if the peer does not support that. They
+    /// change with the keys of the association.
+    ///
+    /// # Errors
+    /// The association does not use the DTLS chunk, or has ended.
+    pub async fn restart_keys(
+        &self,
+    ) -> Result<Option<carrick_dtls_chunk::RestartKeys>, OperationError> {
+        self.with_protection_at(|chunk: &mut DtlsProtection, _| chunk.restart_keys())
+            .await
+    }
+}
 
 impl AssociationControl {
     /// Runs a function on the chunk protection of this association, which has the type that the offer of
@@ -103,13 +131,22 @@ impl AssociationControl {
         &self,
         work: impl FnOnce(&mut P) -> R + Send + 'static,
     ) -> Result<R, OperationError> {
-        let done = self.link.work(move |core, _, id| {
-            let exists = core.association(id).is_some();
-            let Some(protection) = core.chunk_protection(id).filter(|_| exists) else {
-                return Err(exists);
+        self.with_protection_at(|protection: &mut P, _| work(protection))
+            .await
+    }
+
+    /// As [`Self::with_protection`], with the time of the endpoint.
+    async fn with_protection_at<P: ChunkProtection, R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut P, Time) -> R + Send + 'static,
+    ) -> Result<R, OperationError> {
+        let done = self.link.work(move |core, now, id| {
+            let Some(mut association) = core.association_mut(now, id) else {
+                return Err(false);
             };
+            let protection = association.chunk_protection().ok_or(true)?;
             let any: &mut dyn Any = protection;
-            Ok(any.downcast_mut().map(work))
+            Ok(any.downcast_mut().map(|protection| work(protection, now)))
         });
         match done.await? {
             Ok(Some(result)) => Ok(result),

@@ -25,6 +25,8 @@ mod protection;
 mod reconfiguration;
 mod relay;
 mod runtime_end;
+#[cfg(feature = "dtls")]
+mod secure;
 #[cfg(target_os = "linux")]
 mod shards;
 mod streams;

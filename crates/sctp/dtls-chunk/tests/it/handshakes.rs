@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carrick_dtls::Certificate;
 use carrick_dtls_chunk::{
-    CipherSuite, DtlsChunkConfig, Identity, KeySet, Method, Role, Roles, Trust,
+    CipherSuite, DtlsChunkConfig, DtlsProtection, Identity, KeySet, Method, Role, Roles, Trust,
 };
 use carrick_proto::{Event, SendOptions};
 
@@ -286,6 +286,25 @@ fn handshakes_at_the_same_time_are_resolved() {
                 Some(3 + round)
             );
         }
+    }
+}
+
+/// Keys are replaced at once, also on an association without traffic.
+#[test]
+fn an_idle_association_gets_new_keys_on_request() {
+    let mut world = world_with(fingerprints());
+    let ids = world.connect();
+    world.run(secs(5));
+    let mut change = world.change(CLIENT, ids.0);
+    let protection_of = change.chunk_protection().expect("in force");
+    let any: &mut dyn std::any::Any = protection_of;
+    let chunk: &mut DtlsProtection = any.downcast_mut().expect("the DTLS chunk");
+    let now = carrick_proto::Time::ZERO + secs(5);
+    assert!(chunk.rekey(now));
+    drop(change);
+    world.run(ms(100));
+    for (end, id) in [(CLIENT, ids.0), (SERVER, ids.1)] {
+        assert_eq!(protection(&mut world.ends[end], id).epoch(), Some(4));
     }
 }
 

@@ -431,12 +431,13 @@ impl Endpoint {
     /// Performs an operation on an association and updates everything that depends on its state:
     ///
     /// 1. Limit its receive buffer to its share of the endpoint's memory.
-    /// 2. Perform the operation, and advance the key management of its chunk protection.
-    /// 3. Queue the notifications that became due.
-    /// 4. Update the index by the peer's addresses.
-    /// 5. Update the accounting of receive memory.
-    /// 6. Move its events to the endpoint's queue, and remove it if it has ended.
-    /// 7. Update the index by tag and the queue of associations to send.
+    /// 2. Perform the operation.
+    /// 3. Advance the key management of its chunk protection.
+    /// 4. Queue the notifications that became due.
+    /// 5. Update the index by the peer's addresses.
+    /// 6. Update the accounting of receive memory.
+    /// 7. Move its events to the endpoint's queue, and remove it if it has ended.
+    /// 8. Update the index by tag and the queue of associations to send.
     ///
     /// Returns `None` if there is no such association.
     fn update_association<R>(
@@ -449,16 +450,17 @@ impl Endpoint {
         let (registry, mut cx) = self.registry_and_context(now);
         let association = registry.get_mut(id)?;
         let result = operation(association, &mut cx);
-        association.manage_keys(&mut cx);
         self.finish_update(now, id);
         Some(result)
     }
 
-    /// Takes steps 3 to 7 of [`Self::update_association`].
+    /// Takes steps 3 to 8 of [`Self::update_association`].
     fn finish_update(&mut self, now: Time, id: AssociationId) {
-        let Some(association) = self.registry.get_mut(id) else {
+        let (registry, mut cx) = self.registry_and_context(now);
+        let Some(association) = registry.get_mut(id) else {
             return;
         };
+        association.manage_keys(&mut cx);
         association.queue_notifications();
         association.observe_changes(now);
         let outdated = association.take_peer_entries_changed();

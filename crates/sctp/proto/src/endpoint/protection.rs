@@ -6,16 +6,26 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use carrick_wire::{COMMON_HEADER_LEN, ChunkType, CommonHeader, Packet};
 
-use super::Endpoint;
+use super::{AssociationMut, Endpoint};
 use crate::association::Association;
 use crate::ids::AssociationId;
 use crate::protection::ChunkProtection;
 use crate::route::Route;
 use crate::time::Time;
 
+impl AssociationMut<'_> {
+    /// Returns the chunk protection in force, as [`Endpoint::chunk_protection`] does. Messages of its key management
+    /// are sent after the update.
+    pub fn chunk_protection(&mut self) -> Option<&mut dyn ChunkProtection> {
+        let (association, _) = self.parts().ok()?;
+        Some(association.protection_mut()?.implementation())
+    }
+}
+
 impl Endpoint {
     /// Returns the chunk protection in force for an association, for instance to set its keys. The
-    /// concrete type is reached with `downcast_mut` of [`core::any::Any`].
+    /// concrete type is reached with `downcast_mut` of [`core::any::Any`]. For a change after which its key management
+    /// has messages, see [`AssociationMut::chunk_protection`].
     pub fn chunk_protection(&mut self, id: AssociationId) -> Option<&mut dyn ChunkProtection> {
         self.registry.refresh(id);
         let association = self.registry.get_mut(id)?;
