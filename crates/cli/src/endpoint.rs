@@ -28,6 +28,7 @@ use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
 use crate::parameters::{ParameterPlace, Parameters, set, validate};
 use crate::runtime::until_signal;
+use crate::security::EncryptionArguments;
 use crate::units;
 
 /// Duration of a set-up after which a line on standard error names the peer.
@@ -62,6 +63,8 @@ pub(crate) struct EndpointArguments {
     pub(crate) capture: Option<CaptureOption>,
     #[command(flatten)]
     pub(crate) association: AssociationArguments,
+    #[command(flatten)]
+    pub(crate) encryption: EncryptionArguments,
 }
 
 /// Protocol parameters.
@@ -230,7 +233,8 @@ impl EndpointArguments {
     }
 
     /// Opens an endpoint, through the daemon if one answers and no option selects another transport.
-    fn open(&self, mut config: Config) -> Result<OpenedEndpoint, Failure> {
+    fn open(&self, config: Config) -> Result<OpenedEndpoint, Failure> {
+        let mut config = self.encryption.apply(config)?;
         config.event_log = self.event_log.open(None)?;
         config.packets = self
             .capture

@@ -1,4 +1,5 @@
-//! Options of DTLS below SCTP (RFC 8261) and of authentication of chunks (RFC 4895), which `cat` and `proxy` share.
+//! Options of encryption: of the DTLS chunk, which commands with endpoints share, and of DTLS below SCTP (RFC 8261) and of
+//! authentication of chunks (RFC 4895), which `cat` and `proxy` have.
 
 use std::fs;
 use std::net::IpAddr;
@@ -17,24 +18,79 @@ use crate::units::hex_bytes;
 /// Maximum number of shared keys of an association.
 const MAX_KEYS: usize = 63;
 
-/// Options of DTLS and of authentication.
+/// Options of encryption, which commands with endpoints share.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Security")]
-pub(crate) struct SecurityArguments {
-    /// Use SCTP over DTLS (RFC 8261) in UDP; needs --trust.
-    #[arg(long, conflicts_with_all = ["raw", "and_raw"], requires = "trust")]
-    pub(crate) dtls: bool,
-    /// PEM file with this side's certificate on P-256 or P-384, and with its private key unless --key is given [default: generated
-    /// for this run, and its fingerprint printed].
-    #[arg(long, value_name = "FILE", requires = "dtls")]
+#[command(next_help_heading = "Encryption")]
+pub(crate) struct EncryptionArguments {
+    /// Encrypt and authenticate all packets on all paths by the DTLS chunk; needs --trust or --authority. The peer needs it too.
+    #[arg(long)]
+    pub(crate) secure: bool,
+    /// PEM file with this side's certificate, and with its private key unless --key is given [default: generated for this run, and
+    /// its fingerprint printed].
+    #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
     /// PEM file with the private key of the certificate.
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
-    /// Trusted peer: the SHA-256 fingerprint of its certificate, a PEM file with the certificate, or any; may be given several
-    /// times. With any, an attacker on the path can read and change all data.
-    #[arg(long, value_name = "FINGERPRINT|FILE|any", requires = "dtls")]
+    /// Trusted peer: the SHA-256 fingerprint of its certificate, a PEM file with the certificate, or, with --dtls, any; may be given
+    /// several times. With any, an attacker on the path can read and change all data.
+    #[arg(long, value_name = "FINGERPRINT|FILE|any")]
     trust: Vec<String>,
+    /// PEM file with certificates of authorities: peers with a valid chain to one of them are trusted.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "secure",
+        conflicts_with = "trust"
+    )]
+    authority: Option<PathBuf>,
+    /// DNS name or IP address that the certificate of the peer must have.
+    #[arg(long, value_name = "NAME", requires = "authority")]
+    peer_name: Option<String>,
+}
+
+impl EncryptionArguments {
+    /// Returns the change of an endpoint's configuration that the options select.
+    ///
+    /// # Errors
+    /// A file cannot be read, has something else, or an option is missing.
+    pub(crate) fn apply(&self, config: Config) -> Result<Config, Failure> {
+        #[cfg(feature = "dtls")]
+        self.check(config.dtls.is_some())?;
+        if !self.secure {
+            return Ok(config);
+        }
+        #[cfg(feature = "dtls")]
+        return Ok(config.chunk_protection(dtls::chunk(self)?));
+        #[cfg(not(feature = "dtls"))]
+        return Err(crate::missing::failure("--secure", "dtls"));
+    }
+
+    /// Checks that options of certificates belong to --secure or --dtls.
+    ///
+    /// # Errors
+    /// One is given without.
+    fn check(&self, dtls: bool) -> Result<(), Failure> {
+        let given = [
+            ("--certificate", self.certificate.is_some()),
+            ("--trust", !self.trust.is_empty()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) if !self.secure && !dtls => Err(Failure::Usage(format!(
+                "{option} has no effect without --secure, which encrypts the association"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Options of DTLS below SCTP and of authentication.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Security")]
+pub(crate) struct SecurityArguments {
+    /// Use SCTP over DTLS (RFC 8261) in UDP, which has one path; needs --trust.
+    #[arg(long, conflicts_with_all = ["raw", "and_raw", "secure"], requires = "trust")]
+    pub(crate) dtls: bool,
     /// File with endpoint-pair shared keys (RFC 4895), one ID:HEX a line; the first one authenticates what this side sends, and
     /// the null key is not accepted. The peer needs the same keys.
     #[arg(long, value_name = "FILE")]
@@ -109,7 +165,8 @@ impl SecurityArguments {
     ///
     /// # Errors
     /// A file cannot be read, or has something else.
-    pub(crate) fn load(&self) -> Result<Security, Failure> {
+    pub(crate) fn load(&self, encryption: &EncryptionArguments) -> Result<Security, Failure> {
+        encryption.check(self.dtls)?;
         #[cfg(not(feature = "dtls"))]
         if self.dtls {
             return Err(crate::missing::failure("--dtls", "dtls"));
@@ -117,7 +174,7 @@ impl SecurityArguments {
         Ok(Security {
             authentication: self.authentication()?,
             #[cfg(feature = "dtls")]
-            dtls: self.dtls.then(|| dtls::config(self)).transpose()?,
+            dtls: self.dtls.then(|| dtls::config(encryption)).transpose()?,
         })
     }
 
@@ -250,19 +307,79 @@ pub(crate) fn peer_identity(_: &AssociationControl) -> Option<String> {
 
 #[cfg(feature = "dtls")]
 mod dtls {
+    use std::sync::{Arc, OnceLock};
+
     use carrick::dtls::{Certificate, Dtls, DtlsConfig, Fingerprint, Trust};
+    use carrick::dtls_chunk::{DtlsChunk, DtlsChunkConfig, Identity, Trust as ChunkTrust};
     use rustls_pki_types::pem::PemObject;
     use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-    use super::{Failure, Path, SecurityArguments, fs};
+    use super::{EncryptionArguments, Failure, Path, fs};
 
     /// Trust in any peer.
     const ANY: &str = "any";
 
     /// Returns the configuration of sessions, and prints the fingerprint of a generated certificate.
-    pub(super) fn config(arguments: &SecurityArguments) -> Result<DtlsConfig, Failure> {
+    pub(super) fn config(arguments: &EncryptionArguments) -> Result<DtlsConfig, Failure> {
         let trust = trust(&arguments.trust)?;
-        let certificate = if let Some(path) = &arguments.certificate {
+        let config = DtlsConfig::new(certificate_of(arguments)?, trust);
+        // The key is read when a session signs.
+        Dtls::new(config.clone())
+            .map_err(|error| Failure::Usage(format!("--certificate and --key: {error}")))?;
+        Ok(config)
+    }
+
+    /// Offer of the DTLS chunk, which all endpoints of a command share: they have one certificate.
+    static CHUNK: OnceLock<Arc<DtlsChunk>> = OnceLock::new();
+
+    /// Returns the offer of the DTLS chunk, and prints the fingerprint of a generated certificate.
+    pub(super) fn chunk(arguments: &EncryptionArguments) -> Result<Arc<DtlsChunk>, Failure> {
+        if let Some(chunk) = CHUNK.get() {
+            return Ok(Arc::clone(chunk));
+        }
+        let trust = chunk_trust(arguments)?;
+        let identity = match &arguments.certificate {
+            Some(path) => {
+                let key = arguments.key.as_deref().unwrap_or(path);
+                let file = |option: &str, path: &Path| {
+                    fs::read(path).map_err(|error| fault(option, path, error))
+                };
+                let (chain, secret) = (file("--certificate", path)?, file("--key", key)?);
+                let identity = Identity::from_pem(&chain, &secret);
+                identity.map_err(|error| fault("--certificate", path, error))?
+            }
+            None => Identity::try_from(certificate_of(arguments)?)
+                .map_err(|error| Failure::Run(error.to_string()))?,
+        };
+        let chunk = DtlsChunk::new(DtlsChunkConfig::tls(identity, trust));
+        let chunk = chunk.map_err(|error| Failure::Usage(format!("--secure: {error}")))?;
+        Ok(Arc::clone(CHUNK.get_or_init(|| Arc::new(chunk))))
+    }
+
+    fn chunk_trust(arguments: &EncryptionArguments) -> Result<ChunkTrust, Failure> {
+        if let Some(path) = &arguments.authority {
+            let file = fs::read(path).map_err(|error| fault("--authority", path, error))?;
+            let trust = ChunkTrust::authorities_from_pem(&file);
+            let mut trust = trust.map_err(|error| fault("--authority", path, error))?;
+            if let ChunkTrust::Authorities { name, .. } = &mut trust {
+                name.clone_from(&arguments.peer_name);
+            }
+            return Ok(trust);
+        }
+        match trust(&arguments.trust)? {
+            Trust::Fingerprints(known) if known.is_empty() => Err(Failure::Usage(
+                "--secure needs the peer: its certificate or fingerprint with --trust, or an authority with --authority".into(),
+            )),
+            Trust::Fingerprints(known) => Ok(ChunkTrust::Fingerprints(known)),
+            _ => Err(Failure::Usage(
+                "--trust any is not possible with --secure: both sides prove their identity".into(),
+            )),
+        }
+    }
+
+    /// Returns this side's certificate; prints the fingerprint of a generated one.
+    fn certificate_of(arguments: &EncryptionArguments) -> Result<Certificate, Failure> {
+        Ok(if let Some(path) = &arguments.certificate {
             certificate(path, arguments.key.as_deref().unwrap_or(path))?
         } else {
             let certificate = Certificate::generate();
@@ -272,12 +389,7 @@ mod dtls {
                 certificate.fingerprint()
             );
             certificate
-        };
-        let config = DtlsConfig::new(certificate, trust);
-        // The key is read when a session signs.
-        Dtls::new(config.clone())
-            .map_err(|error| Failure::Usage(format!("--certificate and --key: {error}")))?;
-        Ok(config)
+        })
     }
 
     fn fault(option: &str, path: &Path, why: impl std::fmt::Display) -> Failure {
@@ -373,7 +485,7 @@ mod tests {
             dtls: true,
             ..SecurityArguments::default()
         };
-        let refused = arguments.load();
+        let refused = arguments.load(&EncryptionArguments::default());
         let names = |line: &str| line.contains("--features dtls");
         assert!(matches!(refused, Err(Failure::Usage(line)) if names(&line)));
     }

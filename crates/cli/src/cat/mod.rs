@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let target = arguments.target()?;
     arguments.check()?;
     runtime::run(async {
-        let security = arguments.security.load()?;
+        let security = arguments.security.load(&arguments.endpoint.encryption)?;
         match target {
             Target::Listen(port) => listen(arguments, &security, port).await,
             Target::Connect(host, port) => connect(arguments, &security, host, port).await,

@@ -23,6 +23,7 @@ use crate::endpoint::{self, AssociationArguments, EndpointArguments, address};
 use crate::event_log::EventLogArguments;
 use crate::failure::Failure;
 use crate::parameters::preset;
+use crate::security::EncryptionArguments;
 use crate::{runtime, units};
 
 /// Traffic mode of an application server.
@@ -122,6 +123,8 @@ pub(super) struct ConnectArguments {
     /// Write the packets that the ASP sends and receives to this file for Wireshark (pcapng), at most 1 GiB.
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().map(CaptureOption::new))]
     capture: Option<CaptureOption>,
+    #[command(flatten)]
+    encryption: EncryptionArguments,
     /// Fail if the ASP is not active at a gateway within this time; a number without a unit is in s.
     #[arg(long, value_name = "TIME", value_parser = units::seconds, default_value = "10s")]
     connect_timeout: Duration,
@@ -226,6 +229,7 @@ impl ConnectArguments {
             event_log: self.event_log.clone(),
             capture: self.capture.clone(),
             association: AssociationArguments::default(),
+            encryption: self.encryption.clone(),
         };
         let streams = self.streams;
         let preset = self.preset;

@@ -147,7 +147,7 @@ async fn serve(arguments: &Arguments, framing: Framing) -> Result<(), Failure> {
             verbose: arguments.verbose,
             json: arguments.json,
         },
-        security: arguments.security.load()?,
+        security: arguments.security.load(&arguments.endpoint.encryption)?,
         endpoint: arguments.endpoint.clone(),
         to: arguments.to.clone(),
         streams: arguments.message.streams(),

@@ -203,15 +203,13 @@ pub(crate) fn is_client_hello(records: &[u8]) -> bool {
 /// Returns the reason of a failed handshake: what was refused by which side.
 fn reason(error: &Error) -> String {
     match error {
-        Error::InvalidCertificate(CertificateError::Other(other)) => {
-            format!("the peer is refused: {}", other.0)
-        }
+        Error::InvalidCertificate(CertificateError::Other(other)) => other.0.to_string(),
         Error::InvalidCertificate(error) => {
-            format!("the peer is refused: its certificate is not valid: {error}")
+            format!("the certificate is not valid: {error}")
         }
-        Error::NoCertificatesPresented => "the peer is refused: it presented no certificate".into(),
+        Error::NoCertificatesPresented => "no certificate was presented".into(),
         Error::AlertReceived(alert) => {
-            format!("the peer refused this side: TLS alert {alert:?}")
+            format!("the other side has refused the handshake: TLS alert {alert:?}")
         }
         error => format!("TLS handshake: {error}"),
     }

@@ -246,17 +246,14 @@ impl KeyManager {
         // 3.
         let peer = self.config.tls.peer(&exchange.handshake);
         let Some(peer) = peer else {
-            return self.fail(
-                now,
-                "the peer is refused: its certificate can't be read".into(),
-            );
+            return self.fail(now, "the certificate can't be read".into());
         };
         if self
             .peer
             .as_ref()
             .is_some_and(|known| known.digest != peer.digest)
         {
-            let reason = "the peer is refused: its identity has changed during the association";
+            let reason = "the identity of a side has changed during the association";
             return self.fail(now, reason.into());
         }
         self.peer = Some(peer);

@@ -205,7 +205,7 @@ impl PeerVerifier {
     ) -> Result<(), rustls::Error> {
         let reason = match &self.trust {
             Trust::Fingerprints(known) if known.contains(&Fingerprint::of(certificate)) => None,
-            Trust::Fingerprints(_) => Some("its fingerprint is not among those expected".into()),
+            Trust::Fingerprints(_) => Some("its fingerprint is not among the trusted ones".into()),
             Trust::Authorities { name, .. } => self
                 .check_chain(certificate, intermediates, now, name.as_deref())
                 .err(),
@@ -214,7 +214,7 @@ impl PeerVerifier {
             return Ok(());
         };
         let fingerprint = Fingerprint::of(certificate);
-        let text = format!("its certificate (SHA-256 {fingerprint}) is not trusted: {reason}");
+        let text = format!("the certificate (SHA-256 {fingerprint}) is not trusted: {reason}");
         let other = OtherError(Arc::new(Untrusted(text)));
         Err(CertificateError::Other(other).into())
     }

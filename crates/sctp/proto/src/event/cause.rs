@@ -50,7 +50,7 @@ impl fmt::Display for AbortCause {
             12 => "user-initiated abort",
             13 => "protocol violation",
             100 => {
-                "missing DTLS chunk support: the other side requires encryption by the DTLS chunk"
+                "missing DTLS chunk support: one side requires the DTLS chunk, and the other one does not offer it"
             }
             101 => "no common DTLS key management method",
             102 => "DTLS key management tie breaker collision",
