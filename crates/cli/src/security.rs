@@ -5,7 +5,9 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
+use carrick::protection::ChunkProtectionOffer;
 use carrick::{
     AssociationControl, AuthenticationConfig, ChunkType, Config, Endpoint, SharedKey, SharedKeyId,
 };
@@ -47,6 +49,12 @@ pub(crate) struct EncryptionArguments {
     /// DNS name or IP address that the certificate of the peer must have.
     #[arg(long, value_name = "NAME", requires = "authority")]
     peer_name: Option<String>,
+    /// They come from a configuration file, where they have the names of its keys.
+    #[arg(skip)]
+    is_file: bool,
+    /// Peers without the DTLS chunk are refused.
+    #[arg(skip = true)]
+    required: bool,
 }
 
 impl EncryptionArguments {
@@ -81,6 +89,58 @@ impl EncryptionArguments {
             ))),
             _ => Ok(()),
         }
+    }
+}
+
+/// Section `[protection]` of a configuration file: the DTLS chunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct ProtectionFile {
+    /// PEM file with this side's certificate chain.
+    certificate: PathBuf,
+    /// PEM file with the private key; by default that of the certificate.
+    key: Option<PathBuf>,
+    /// Fingerprints of trusted certificates, or PEM files with them.
+    #[serde(default)]
+    trust: Vec<String>,
+    /// PEM file with certificates of authorities.
+    authority: Option<PathBuf>,
+    /// DNS name or IP address that the certificate of a peer must have.
+    peer_name: Option<String>,
+    /// Refuses peers without the DTLS chunk. Default: yes.
+    required: Option<bool>,
+}
+
+impl ProtectionFile {
+    /// Returns the offer of the DTLS chunk. The files of certificates are read once.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has something else.
+    pub(crate) fn offer(&self) -> Result<Arc<dyn ChunkProtectionOffer>, Failure> {
+        #[cfg(feature = "dtls")]
+        {
+            let encryption = EncryptionArguments {
+                secure: true,
+                certificate: Some(self.certificate.clone()),
+                key: self.key.clone(),
+                trust: self.trust.clone(),
+                authority: self.authority.clone(),
+                peer_name: self.peer_name.clone(),
+                is_file: true,
+                required: self.required.unwrap_or(true),
+            };
+            if !self.trust.is_empty() && self.authority.is_some() {
+                let why = "protection: trust and authority exclude each other";
+                return Err(Failure::Run(why.into()));
+            }
+            match dtls::chunk(&encryption) {
+                Ok(chunk) => Ok(chunk),
+                Err(Failure::Usage(why)) => Err(Failure::Run(why)),
+                Err(failure) => Err(failure),
+            }
+        }
+        #[cfg(not(feature = "dtls"))]
+        Err(crate::missing::failure("[protection]", "dtls"))
     }
 }
 
@@ -307,21 +367,21 @@ pub(crate) fn peer_identity(_: &AssociationControl) -> Option<String> {
 
 #[cfg(feature = "dtls")]
 mod dtls {
-    use std::sync::{Arc, OnceLock};
+    use std::sync::OnceLock;
 
     use carrick::dtls::{Certificate, Dtls, DtlsConfig, Fingerprint, Trust};
     use carrick::dtls_chunk::{DtlsChunk, DtlsChunkConfig, Identity, Trust as ChunkTrust};
     use rustls_pki_types::pem::PemObject;
     use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-    use super::{EncryptionArguments, Failure, Path, fs};
+    use super::{Arc, EncryptionArguments, Failure, Path, fs};
 
     /// Trust in any peer.
     const ANY: &str = "any";
 
     /// Returns the configuration of sessions, and prints the fingerprint of a generated certificate.
     pub(super) fn config(arguments: &EncryptionArguments) -> Result<DtlsConfig, Failure> {
-        let trust = trust(&arguments.trust)?;
+        let trust = trust("--trust", &arguments.trust)?;
         let config = DtlsConfig::new(certificate_of(arguments)?, trust);
         // The key is read when a session signs.
         Dtls::new(config.clone())
@@ -338,41 +398,53 @@ mod dtls {
             return Ok(Arc::clone(chunk));
         }
         let trust = chunk_trust(arguments)?;
+        let (of_certificate, of_key) = (name(arguments, "--certificate"), name(arguments, "--key"));
         let identity = match &arguments.certificate {
             Some(path) => {
                 let key = arguments.key.as_deref().unwrap_or(path);
                 let file = |option: &str, path: &Path| {
                     fs::read(path).map_err(|error| fault(option, path, error))
                 };
-                let (chain, secret) = (file("--certificate", path)?, file("--key", key)?);
+                let (chain, secret) = (file(&of_certificate, path)?, file(&of_key, key)?);
                 let identity = Identity::from_pem(&chain, &secret);
-                identity.map_err(|error| fault("--certificate", path, error))?
+                identity.map_err(|error| fault(&of_certificate, path, error))?
             }
             None => Identity::try_from(certificate_of(arguments)?)
                 .map_err(|error| Failure::Run(error.to_string()))?,
         };
-        let chunk = DtlsChunk::new(DtlsChunkConfig::tls(identity, trust));
-        let chunk = chunk.map_err(|error| Failure::Usage(format!("--secure: {error}")))?;
+        let mut config = DtlsChunkConfig::tls(identity, trust);
+        config.required = arguments.required;
+        let chunk = DtlsChunk::new(config);
+        let place = if arguments.is_file {
+            "protection"
+        } else {
+            "--secure"
+        };
+        let chunk = chunk.map_err(|error| Failure::Usage(format!("{place}: {error}")))?;
         Ok(Arc::clone(CHUNK.get_or_init(|| Arc::new(chunk))))
     }
 
     fn chunk_trust(arguments: &EncryptionArguments) -> Result<ChunkTrust, Failure> {
         if let Some(path) = &arguments.authority {
-            let file = fs::read(path).map_err(|error| fault("--authority", path, error))?;
+            let of_authority = name(arguments, "--authority");
+            let file = fs::read(path).map_err(|error| fault(&of_authority, path, error))?;
             let trust = ChunkTrust::authorities_from_pem(&file);
-            let mut trust = trust.map_err(|error| fault("--authority", path, error))?;
+            let mut trust = trust.map_err(|error| fault(&of_authority, path, error))?;
             if let ChunkTrust::Authorities { name, .. } = &mut trust {
                 name.clone_from(&arguments.peer_name);
             }
             return Ok(trust);
         }
-        match trust(&arguments.trust)? {
+        match trust(&name(arguments, "--trust"), &arguments.trust)? {
+            Trust::Fingerprints(known) if known.is_empty() && arguments.is_file => Err(
+                Failure::Usage("protection: the peers are missing: give trust or authority".into()),
+            ),
             Trust::Fingerprints(known) if known.is_empty() => Err(Failure::Usage(
                 "--secure needs the peer: its certificate or fingerprint with --trust, or an authority with --authority".into(),
             )),
             Trust::Fingerprints(known) => Ok(ChunkTrust::Fingerprints(known)),
             _ => Err(Failure::Usage(
-                "--trust any is not possible with --secure: both sides prove their identity".into(),
+                "any peer can't be trusted with the DTLS chunk, in which both sides prove their identity".into(),
             )),
         }
     }
@@ -396,6 +468,15 @@ mod dtls {
         Failure::Usage(format!("{option} {}: {why}", path.display()))
     }
 
+    /// Returns the name of an option as the user wrote it.
+    fn name(arguments: &EncryptionArguments, option: &'static str) -> String {
+        if arguments.is_file {
+            format!("protection.{}:", &option[2..])
+        } else {
+            option.to_owned()
+        }
+    }
+
     fn certificate(path: &Path, key: &Path) -> Result<Certificate, Failure> {
         let file = fs::read(path).map_err(|error| fault("--certificate", path, error))?;
         let own = CertificateDer::from_pem_slice(&file);
@@ -416,7 +497,7 @@ mod dtls {
         ))
     }
 
-    fn trust(peers: &[String]) -> Result<Trust, Failure> {
+    fn trust(option: &str, peers: &[String]) -> Result<Trust, Failure> {
         if peers.iter().any(|peer| peer == ANY) {
             return Ok(Trust::Anyone);
         }
@@ -430,7 +511,7 @@ mod dtls {
             let why = "neither a SHA-256 fingerprint (32 pairs of hexadecimal digits with colons), nor any, nor a file";
             let file = fs::read(path).map_err(|error| {
                 fault(
-                    "--trust",
+                    option,
                     path,
                     format_args!("{why} that can be read: {error}"),
                 )
@@ -440,7 +521,7 @@ mod dtls {
                 fingerprints.push(Fingerprint::of(&certificate));
             }
             if fingerprints.len() == known {
-                return Err(fault("--trust", path, "no certificate in PEM"));
+                return Err(fault(option, path, "no certificate in PEM"));
             }
         }
         Ok(Trust::Fingerprints(fingerprints))

@@ -104,7 +104,7 @@ impl NetworkArguments {
     /// The options contradict each other.
     pub(crate) fn config(&self, parameters: &Parameters) -> Result<Config, Failure> {
         let mut config = self.config_with(&NetworkSettings::default());
-        config.association = association(parameters, &Parameters::default())?;
+        config.association = association(parameters, &Settings::default())?;
         config.observers = self.observers(None)?;
         Ok(config)
     }
@@ -154,15 +154,19 @@ impl NetworkArguments {
 }
 
 /// Returns the parameters with which sockets are created: those of the options and, where an option is not given, of
-/// a file.
+/// a file, with the encryption of the file.
 ///
 /// # Errors
 /// They contradict each other.
-fn association(options: &Parameters, file: &Parameters) -> Result<AssociationConfig, Failure> {
-    let preset = options.preset.or(file.preset).unwrap_or_default();
+fn association(options: &Parameters, file: &Settings) -> Result<AssociationConfig, Failure> {
+    let defaults = &file.defaults;
+    let preset = options.preset.or(defaults.preset).unwrap_or_default();
     let mut association = SocketsConfig::for_programs(preset.config());
-    file.apply(&mut association);
+    defaults.apply(&mut association);
     options.apply(&mut association);
+    if let Some(protection) = &file.protection {
+        association.security.protection = Some(protection.offer()?);
+    }
     validate(&association, ParameterPlace::CommandLine).map_err(Failure::Run)?;
     Ok(association)
 }
@@ -185,7 +189,7 @@ impl Arguments {
         config.association_log = Some(|line| log::info(line));
         config.linger = self.linger.or(file.linger()).unwrap_or(config.linger);
         file.limits.apply(&mut config);
-        config.association = association(&self.parameters, &file.defaults)?;
+        config.association = association(&self.parameters, file)?;
         if self.check {
             check_control_socket(&config.socket)?;
             self.network.event_log.check(file.event_log.as_ref())?;
@@ -229,7 +233,7 @@ fn read_and_serve(arguments: &Arguments) -> Result<(), Failure> {
 /// Reads the defaults of the configuration file again, for later associations.
 async fn reload(arguments: &Arguments, path: &Path, read: &mut Settings, defaults: &Defaults) {
     let reloaded = Settings::read(path).and_then(|file| {
-        let association = association(&arguments.parameters, &file.defaults)?;
+        let association = association(&arguments.parameters, &file)?;
         Ok((file, association))
     });
     let (file, association) = match reloaded {

@@ -17,6 +17,7 @@ use crate::endpoint::address;
 use crate::failure::Failure;
 use crate::log::LogFormat;
 use crate::parameters::{ParameterPlace, Parameters, validate};
+use crate::security::ProtectionFile;
 use crate::units;
 
 /// Content of the configuration file.
@@ -41,6 +42,8 @@ pub(super) struct Settings {
     pub(super) limits: LimitSettings,
     /// Parameters and extensions of sockets until a program changes them.
     pub(super) defaults: Parameters,
+    /// Encryption of the associations of all programs.
+    pub(super) protection: Option<ProtectionFile>,
     /// Ports that are reserved for users.
     ports: Vec<PortSettings>,
 }
