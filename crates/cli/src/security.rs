@@ -6,11 +6,18 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+#[cfg(feature = "dtls")]
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
 
 use carrick::protection::ChunkProtectionOffer;
 use carrick::{
     AssociationControl, AuthenticationConfig, ChunkType, Config, Endpoint, SharedKey, SharedKeyId,
 };
+#[cfg(feature = "dtls")]
+use carrick::{AssociationId, Event, ObservedDetail, ObservedEvent, Observer, protection::Time};
 use clap::Args;
 
 use crate::endpoint::EndpointArguments;
@@ -69,7 +76,9 @@ impl EncryptionArguments {
             return Ok(config);
         }
         #[cfg(feature = "dtls")]
-        return Ok(config.chunk_protection(dtls::chunk(self)?));
+        return Ok(config
+            .chunk_protection(dtls::chunk(self)?)
+            .observer(Arc::new(Refusals::default())));
         #[cfg(not(feature = "dtls"))]
         return Err(crate::missing::failure("--secure", "dtls"));
     }
@@ -89,6 +98,38 @@ impl EncryptionArguments {
             ))),
             _ => Ok(()),
         }
+    }
+}
+
+/// Prints why associations that peers have initiated end before their keys are agreed on: they are not among those that an
+/// endpoint accepts.
+#[cfg(feature = "dtls")]
+#[derive(Debug, Default)]
+struct Refusals {
+    /// Associations of which the program was notified, or that this side initiates.
+    known: Mutex<BTreeSet<AssociationId>>,
+}
+
+#[cfg(feature = "dtls")]
+impl Observer for Refusals {
+    fn observe(&self, association: AssociationId, _: Time, event: &ObservedEvent) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            ObservedEvent::Begun { accepted, .. } if !accepted => {
+                known.insert(association);
+            }
+            ObservedEvent::Notified(Event::Established { .. }) => {
+                known.insert(association);
+            }
+            ObservedEvent::Notified(Event::Closed(reason)) if !known.remove(&association) => {
+                eprintln!("carrick: an association was not established: {reason}");
+            }
+            _ => {}
+        }
+    }
+
+    fn detail(&self) -> ObservedDetail {
+        ObservedDetail::Association
     }
 }
 

@@ -13,6 +13,8 @@ mod cat_sessions;
 #[cfg(target_os = "linux")]
 mod containers;
 mod demo;
+#[cfg(target_os = "linux")]
+mod encryption;
 mod event_log;
 #[cfg(target_os = "linux")]
 mod handover;

@@ -81,6 +81,11 @@ impl Hosts {
         self.nft(&format!("add rule inet cut go oifname path{path} drop"));
     }
 
+    /// Ends the cut.
+    pub(crate) fn repair(&self) {
+        self.nft("delete table inet cut");
+    }
+
     /// Number of packets dropped on the path that was cut.
     pub(crate) fn lost(&self) -> u64 {
         let listed = self.nft("list table inet cut");
