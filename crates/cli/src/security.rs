@@ -57,9 +57,11 @@ pub(crate) struct EncryptionArguments {
     #[arg(long, value_name = "NAME", requires = "authority")]
     peer_name: Option<String>,
     /// They come from a configuration file, where they have the names of its keys.
+    #[cfg(feature = "dtls")]
     #[arg(skip)]
     is_file: bool,
     /// Peers without the DTLS chunk are refused.
+    #[cfg(feature = "dtls")]
     #[arg(skip = true)]
     required: bool,
 }
@@ -157,6 +159,10 @@ impl ProtectionFile {
     ///
     /// # Errors
     /// A file cannot be read, or has something else.
+    #[cfg_attr(
+        not(feature = "dtls"),
+        expect(clippy::unused_self, reason = "builds without DTLS refuse it")
+    )]
     pub(crate) fn offer(&self) -> Result<Arc<dyn ChunkProtectionOffer>, Failure> {
         #[cfg(feature = "dtls")]
         {

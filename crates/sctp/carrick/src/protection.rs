@@ -5,7 +5,7 @@
 //!    ACK. Where both sides offer the same, it makes a [`ChunkProtection`] for the association.
 //! 2. The protection replaces the chunks of each outgoing packet by one chunk, and restores them on
 //!    receipt. At first it sends and accepts packets in the clear ([`Seal::Clear`]).
-//! 3. The protection agrees on keys with that of the peer by messages of its own ([`ChunkProtectionOffer::key_management`]), for
+//! 3. The protection agrees on keys with that of the peer by its messages ([`ChunkProtectionOffer::key_management`]), for
 //!    which the messages of the program wait, or the two programs agree on them.
 //! 4. In the latter case [`AssociationControl::with_protection`](crate::AssociationControl::with_protection) gives access to the protection of an association, to install
 //!    and change keys and to accept nothing in the clear any more ([`ChunkProtection::admits`]).

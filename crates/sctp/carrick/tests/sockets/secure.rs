@@ -78,7 +78,7 @@ async fn keys_are_renewed_under_load_in_both_directions() {
         tokio::join!(send, receive);
         (sender, receiver)
     };
-    let (_, a, b) = tokio::join!(renewed, run(a), run(b));
+    let ((), a, b) = tokio::join!(renewed, run(a), run(b));
     let control = controls[0].clone();
     let epoch = control
         .with_protection(|chunk: &mut DtlsProtection| chunk.epoch())
