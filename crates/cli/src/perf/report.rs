@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::files::{MeasurementSide, Recording};
 use super::interval::{Interval, IntervalSum, SumInterval};
 use super::request::MeasurementRequest;
-use super::results::{FlowResult, PartialResult, Summary, SummarySum};
+use super::results::{PartialResult, Summary, SummarySum};
 use super::session::TransferRole;
 use crate::failure::Failure;
 use crate::units::decimal_prefix;
@@ -253,12 +253,9 @@ impl Reporter {
         request: &MeasurementRequest,
     ) -> Result<(), Failure> {
         let label = self.test.to_string();
-        self.record(|files| {
-            let receptions: Vec<_> = partial.flows.iter().collect();
-            let flows = FlowResult::all(&request.flows(), &receptions);
-            files.results(self.test, &flows, partial.text(&label))
-        })?;
-        self.print("interrupted", partial, || partial.text(&label))
+        let text = partial.text(&label, !request.flows.is_empty());
+        self.record(|files| files.results(self.test, &partial.flow_results, text.clone()))?;
+        self.print("interrupted", partial, || text)
     }
 
     /// Reports the results of several associations together.
@@ -268,7 +265,7 @@ impl Reporter {
 
     /// Reports what several associations have transferred until a signal.
     pub(super) fn interrupted_sum(&self, partial: &PartialResult) -> Result<(), Failure> {
-        self.print("interrupted_sum", partial, || partial.text("SUM"))
+        self.print("interrupted_sum", partial, || partial.text("SUM", false))
     }
 
     /// Reports that a measurement failed. A server continues.

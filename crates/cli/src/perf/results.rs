@@ -373,6 +373,20 @@ pub(super) struct PartialResult {
     pub(super) cost: MeasurementCost,
     /// Data and responses of each flow that this side has received.
     pub(super) flows: Vec<FlowReception>,
+    /// Data of each flow that this side has sent.
+    pub(super) flows_sent: Vec<FlowSent>,
+    /// Results of the flows, whose text is printed if they are those of `--flow`.
+    #[serde(skip)]
+    pub(super) flow_results: Vec<FlowResult>,
+}
+
+/// Data of a flow that the protocol has accepted.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct FlowSent {
+    /// Number of the flow, from 1.
+    pub(super) flow: u16,
+    #[serde(flatten)]
+    pub(super) rate: Rate,
 }
 
 impl PartialResult {
@@ -390,10 +404,13 @@ impl PartialResult {
             delay: None,
             cost: self.cost.with(&other.cost),
             flows: Vec::new(),
+            flows_sent: Vec::new(),
+            flow_results: Vec::new(),
         }
     }
 
-    pub(super) fn text(&self, label: &str) -> String {
+    /// Returns the text; `with_flows` adds the lines of each flow.
+    pub(super) fn text(&self, label: &str, with_flows: bool) -> String {
         let seconds = self.seconds;
         let mut lines = Vec::new();
         if let Some(sent) = &self.sent {
@@ -411,6 +428,20 @@ impl PartialResult {
         }
         if let Some(delay) = &self.delay {
             lines.push(format!("[{label}] delay: {}\n", delay.text()));
+        }
+        let flows = self.flow_results.iter().filter(|_| with_flows);
+        for flow in flows {
+            let of_flow = |sent: &&FlowSent| sent.flow == flow.flow;
+            if let Some(sent) = self.flows_sent.iter().find(of_flow) {
+                lines.push(format!(
+                    "[{label}] flow {} to {}: sent {}, {} messages\n",
+                    flow.flow,
+                    flow.direction.receiver(),
+                    sent.rate.text(),
+                    sent.rate.messages()
+                ));
+            }
+            lines.push(flow.text(label));
         }
         let cost = &self.cost;
         lines.push(format!(

@@ -22,7 +22,7 @@ use super::protocol::{ControlMessage, MeasurementCost, Reception, TransferAmount
 use super::receiver::{ReceivedRequest, Receiver, unexpected};
 use super::report::Reporter;
 use super::request::MeasurementRequest;
-use super::results::PartialResult;
+use super::results::{FlowResult, FlowSent, PartialResult};
 use super::sender::{FlowSender, respond};
 use super::silence::{PeerActivity, SilenceDetector};
 use super::tally::TransferTally;
@@ -98,8 +98,8 @@ pub(super) struct Session {
     counted_from: Instant,
     /// The time that is not counted has not passed.
     omitting: bool,
-    /// Amount sent, and cost, before the part that is counted.
-    omitted: (TransferAmount, MeasurementCost),
+    /// Amounts sent by flow, and cost, before the part that is counted.
+    omitted: (Vec<TransferAmount>, MeasurementCost),
     /// Amounts of data, and of responses, sent by flow.
     sent: Vec<Arc<TransferTally>>,
     responded: Vec<Arc<TransferTally>>,
@@ -146,7 +146,7 @@ impl Session {
             start,
             counted_from: start,
             omitting: request.omit > 0,
-            omitted: (TransferAmount::default(), cpu_cost()),
+            omitted: (vec![TransferAmount::default(); flows.len()], cpu_cost()),
             sent: tallies(),
             responded: tallies(),
             requests: None,
@@ -322,17 +322,33 @@ impl Session {
         self.report_rest(progress, reporter, &Outbox::default())
             .await?;
         let seconds = self.counted_from.elapsed().as_secs_f64();
-        let sent = self.sent_amount().since(self.omitted.0);
+        let sent: Vec<_> = amounts(&self.sent)
+            .into_iter()
+            .zip(&self.omitted.0)
+            .map(|(sent, omitted)| sent.since(*omitted))
+            .collect();
+        let flows_sent = (1..).zip(&self.flows).zip(&sent);
+        let flows_sent = flows_sent.filter(|((_, flow), _)| flow.direction != self.role.inbound);
+        let flows_sent = flows_sent.map(|((flow, _), sent)| FlowSent {
+            flow,
+            rate: Rate::new(*sent, seconds),
+        });
+        let flows_sent = flows_sent.collect();
+        let sent = total(&sent);
         let received = self.incoming.counted();
+        let flows = self
+            .incoming
+            .flows(&amounts(&self.sent), self.request.series > 0);
+        let flow_results = FlowResult::all(&self.flows, &flows.iter().collect::<Vec<_>>());
         let partial = PartialResult {
             seconds,
             sent: self.role.sends.then(|| Rate::new(sent, seconds)),
             received: self.role.receives.then(|| Rate::new(received, seconds)),
             delay: self.incoming.delay(),
             cost: self.cost().await,
-            flows: self
-                .incoming
-                .flows(&amounts(&self.sent), self.request.series > 0),
+            flows,
+            flows_sent,
+            flow_results,
         };
         reporter.interrupted(&partial, &self.request)?;
         Ok(partial)
@@ -342,7 +358,7 @@ impl Session {
     async fn end_omission(&mut self) -> Result<(), Failure> {
         self.omitting = false;
         self.counted_from = Instant::now();
-        self.omitted = (self.sent_amount(), self.total_cost().await);
+        self.omitted = (amounts(&self.sent), self.total_cost().await);
         self.incoming.omit_until(self.counted_from);
         Ok(())
     }
@@ -386,9 +402,7 @@ impl Session {
 
     /// Returns the amount of data sent so far.
     fn sent_amount(&self) -> TransferAmount {
-        amounts(&self.sent)
-            .into_iter()
-            .fold(TransferAmount::default(), |a, b| a + b)
+        total(&amounts(&self.sent))
     }
 
     /// Returns the length of the intervals; `None` without intervals.
@@ -579,6 +593,13 @@ impl Session {
         }
         self.report(progress, reporter, outbox).await
     }
+}
+
+/// Returns the sum of amounts.
+fn total(amounts: &[TransferAmount]) -> TransferAmount {
+    amounts
+        .iter()
+        .fold(TransferAmount::default(), |sum, own| sum + *own)
 }
 
 /// Returns the amounts of tallies.

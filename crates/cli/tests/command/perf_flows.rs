@@ -293,3 +293,41 @@ fn wrong_flows_are_refused_by_name() {
     run(&[&client[..], &many].concat()).assert_failed(2, "at most 64 times --flow");
     run(&["perf", "client", "127.0.0.1", "--seed", "1"]).assert_failed(2, "--flow");
 }
+
+/// Both sides of the text have a line for each flow, sent or received.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_interrupt_has_the_lines_of_each_flow() {
+    let server = server(&["127.0.0.1"], &["--once"]);
+    let mut client = crate::support::start(&[
+        "perf",
+        "client",
+        "127.0.0.1",
+        "--peer-udp-port",
+        &server.udp_port,
+        "-i",
+        "0.1",
+        "--flow",
+        "size=100,interval=1ms,respond=50",
+        "--flow",
+        "stream=2,size=300,interval=1ms,reverse",
+    ]);
+    for _ in 0..2 {
+        client.wait_for_output("  received ");
+    }
+    client.interrupt();
+    let client = client.finish();
+    client.assert_failed(1, "interrupted");
+    let text = String::from_utf8(client.out).unwrap();
+    for line in [
+        "[1] flow 1 to server: sent ",
+        "[1] flow 1 responses: ",
+        "[1] flow 1 response time: ",
+        "[1] flow 2 to client: ",
+        "[1] flow 2 delay: ",
+    ] {
+        assert!(text.contains(line), "{line:?} is missing: {text}");
+    }
+    let interrupted = &events(&server.running.finish(), "interrupted")[0];
+    assert_eq!(interrupted["flows_sent"][0]["flow"], 2, "{interrupted}");
+}
