@@ -127,16 +127,49 @@ fn in_plain_words(line: &str) -> String {
     )
 }
 
-/// Options of iperf3 whose names `carrick perf` does not have, and what it has instead.
-const IPERF3: [(&[&str], &str); 8] = [
-    (&["--client", "-c"], "carrick perf client PEER"),
-    (&["--server", "-s"], "carrick perf server"),
-    (&["--length", "-l", "--len"], "--size"),
-    (&["--nstreams"], "--streams"),
-    (&["--window", "-w"], "--receive-buffer and --send-buffer"),
-    (&["--nodelay", "-N"], "--no-delay"),
-    (&["--set-mss", "-M"], "--mtu"),
-    (&["--json-stream"], "--json"),
+/// Options of iperf3 whose names `carrick perf` does not have, and what to use instead.
+const IPERF3: [(&[&str], &str); 17] = [
+    (&["--client", "-c"], "use carrick perf client PEER"),
+    (&["--server", "-s"], "use carrick perf server"),
+    (&["--length", "-l", "--len"], "use --size"),
+    (&["--nstreams"], "use --streams"),
+    (
+        &["--window", "-w"],
+        "use --receive-buffer and --send-buffer",
+    ),
+    (&["--nodelay", "-N"], "use --no-delay"),
+    (&["--set-mss", "-M"], "use --mtu"),
+    (&["--json-stream"], "use --json"),
+    (&["-C", "--linux-congestion"], "use --congestion"),
+    (&["-B", "-X", "--xbind"], "use --bind"),
+    (
+        &["--sctp"],
+        "leave it out, as carrick perf always uses SCTP",
+    ),
+    (
+        &["--udp", "-u"],
+        "carrick perf uses SCTP; use --unordered with --bitrate, or a --flow with retransmissions=0",
+    ),
+    (
+        &["--version4", "-4"],
+        "give an IPv4 address as PEER, and as --bind of the server",
+    ),
+    (
+        &["--version6", "-6"],
+        "give an IPv6 address as PEER, and as --bind of the server",
+    ),
+    (
+        &["--verbose", "-V"],
+        "leave it out, as the result has the details; --json has all of them",
+    ),
+    (
+        &["--format", "-f"],
+        "leave it out, as the text selects the prefix of each unit; --json has bit/s",
+    ),
+    (
+        &["--blockcount", "-k"],
+        "use --bytes with --size, or messages=N of a --flow",
+    ),
 ];
 
 /// Returns what the user may have meant by an unknown option; `None` if no option has a similar name.
@@ -149,9 +182,9 @@ fn unknown_option_tip(error: &clap::Error) -> Option<String> {
     let given = given.split('=').next().unwrap_or(given);
     let usage = error.get(ContextKind::Usage).map(ToString::to_string);
     if usage.is_some_and(|usage| usage.contains("carrick perf "))
-        && let Some((_, own)) = IPERF3.iter().find(|(names, _)| names.contains(&given))
+        && let Some((_, advice)) = IPERF3.iter().find(|(names, _)| names.contains(&given))
     {
-        return Some(format!("this is an option of iperf3; here it is {own}"));
+        return Some(format!("this is an option of iperf3; {advice}"));
     }
     let similar = context(ContextKind::SuggestedArg)?;
     let similar = similar.split([' ', '=']).next().unwrap_or(similar);
@@ -237,13 +270,16 @@ mod tests {
             ),
             (
                 vec!["perf", "client", "a", "--length", "3"],
-                "here it is --size",
+                "this is an option of iperf3; use --size",
             ),
             (
                 vec!["perf", "client", "a", "--json-stream"],
-                "here it is --json",
+                "this is an option of iperf3; use --json",
             ),
-            (vec!["perf", "-s"], "here it is carrick perf server"),
+            (
+                vec!["perf", "-s"],
+                "this is an option of iperf3; use carrick perf server",
+            ),
             (
                 vec!["cat", "--length", "3"],
                 "unexpected argument '--length' found; see",
@@ -259,6 +295,27 @@ mod tests {
         ] {
             let line = usage_error(&[&["carrick"], &words[..]].concat());
             assert!(line.contains(tip), "{line}");
+        }
+    }
+
+    /// The table of docs/guide/measuring.md has them, too.
+    #[test]
+    fn options_of_iperf3_name_what_to_use_instead() {
+        for (option, advice) in [
+            (&["-u"][..], "--unordered with --bitrate"),
+            (&["--udp"], "--unordered with --bitrate"),
+            (&["-4"], "an IPv4 address as PEER"),
+            (&["-6"], "an IPv6 address as PEER"),
+            (&["-V"], "leave it out"),
+            (&["-f", "m"], "--json has bit/s"),
+            (&["-k", "100"], "messages=N"),
+            (&["--sctp"], "always uses SCTP"),
+            (&["-C", "bbr"], "use --congestion"),
+            (&["-B", "192.0.2.1"], "use --bind"),
+        ] {
+            let line = usage_error(&[&["carrick", "perf", "client", "a"], option].concat());
+            assert!(line.contains("an option of iperf3; "), "{line}");
+            assert!(line.contains(advice), "{line}");
         }
     }
 
