@@ -236,7 +236,7 @@ async fn measure(
         sum,
         files: arguments
             .files
-            .open(arguments.output.interval)?
+            .prepare(arguments.output.interval)?
             .map(|files| Arc::new(Mutex::new(files))),
     };
     let mut sessions = Vec::new();

@@ -211,11 +211,30 @@ fn impossible_files_are_refused_before_the_transfer() {
     let folder = Folder::new("refused");
     let csv = folder.file("missing/out.csv");
     let server = server(&["127.0.0.1"], &[]);
-    client("127.0.0.1", &server, &["--csv", &csv]).assert_failed(1, "--csv: cannot write");
+    let refused = client("127.0.0.1", &server, &["--csv", &csv]);
+    refused.assert_failed(1, "missing does not exist: create it");
     let report = client("127.0.0.1", &server, &["--report", &csv]);
     report.assert_failed(1, "missing does not exist: create it");
     let csv = folder.file("out.csv");
     let none = ["perf", "client", "127.0.0.1", "-i", "0", "--csv", &csv];
     run(&none).assert_failed(2, "use an --interval of 0.1 s to 24 h");
     assert!(!Path::new(&csv).exists());
+}
+
+/// Nothing listens on the port.
+#[test]
+fn files_of_an_earlier_measurement_outlast_a_failed_connection() {
+    let folder = Folder::new("kept");
+    let files = ["out.csv", "out.delays.csv", "report.html"].map(|name| folder.file(name));
+    for file in &files {
+        std::fs::write(file, "earlier").unwrap();
+    }
+    let [csv, _, report] = &files;
+    let port = crate::support::free_udp_port();
+    let client = ["perf", "client", "127.0.0.1", "--peer-udp-port", &port];
+    let client = run(&[&client[..], &["--csv", csv, "--report", report]].concat());
+    assert_eq!(client.code, Some(1), "{client:?}");
+    for file in &files {
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "earlier", "{file}");
+    }
 }

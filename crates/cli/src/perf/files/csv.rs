@@ -8,6 +8,7 @@ use carrick_figures::csv::record;
 
 use super::MeasurementSide;
 use crate::failure::Failure;
+use crate::files;
 use crate::perf::delay::{DelaySummary, quantile_levels};
 use crate::perf::interval::{FlowInterval, Interval};
 use crate::perf::request::MeasurementRequest;
@@ -57,33 +58,46 @@ const DELAY_COLUMNS: [&str; 6] = [
     "seconds",
 ];
 
-/// File with its path, for errors.
+/// File with its path, for errors. It is created with its first records, so that a measurement that does not start
+/// leaves an earlier file as it is.
 #[derive(Debug)]
 struct CsvFile {
     path: PathBuf,
-    file: File,
+    columns: &'static [&'static str],
+    file: Option<File>,
 }
 
 impl CsvFile {
-    fn create(path: &Path, columns: &[&str]) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
-        let path = path.to_owned();
-        let mut created = Self { path, file };
-        created.write(|out| record(out, columns))?;
-        Ok(created)
+    /// Prepares the file. An error names what would prevent it later.
+    fn new(path: &Path, columns: &'static [&'static str]) -> Result<Self, Failure> {
+        files::check_appended(path)
+            .map_err(|error| Failure::Run(format!("--csv: {} {error}", path.display())))?;
+        Ok(Self {
+            path: path.to_owned(),
+            columns,
+            file: None,
+        })
     }
 
     /// Writes records, which are in the file at once.
     fn write(&mut self, records: impl FnOnce(&mut String)) -> Result<(), Failure> {
+        let path = &self.path;
+        let cannot_write = |error: io::Error| {
+            Failure::Run(format!("--csv: cannot write {}: {error}", path.display()))
+        };
         let mut out = String::new();
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                record(&mut out, self.columns);
+                File::create(path).map_err(cannot_write)?
+            }
+        };
         records(&mut out);
-        let written = self.file.write_all(out.as_bytes());
-        written.map_err(|error| cannot_write(&self.path, &error))
+        file.write_all(out.as_bytes()).map_err(cannot_write)?;
+        self.file = Some(file);
+        Ok(())
     }
-}
-
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::Run(format!("--csv: cannot write {}: {error}", path.display()))
 }
 
 /// Returns the path of the second file.
@@ -99,11 +113,11 @@ pub(super) struct CsvFiles {
 }
 
 impl CsvFiles {
-    /// Creates the files; those that exist are emptied.
-    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
+    /// Prepares the files; those that exist are replaced when the measurement has started.
+    pub(super) fn new(path: &Path) -> Result<Self, Failure> {
         Ok(Self {
-            intervals: CsvFile::create(path, &COLUMNS)?,
-            delays: CsvFile::create(&delays_path(path), &DELAY_COLUMNS)?,
+            intervals: CsvFile::new(path, &COLUMNS)?,
+            delays: CsvFile::new(&delays_path(path), &DELAY_COLUMNS)?,
         })
     }
 
@@ -147,6 +161,8 @@ impl CsvFiles {
         association: u64,
         flows: &[FlowResult],
     ) -> Result<(), Failure> {
+        // A measurement without data has no intervals.
+        self.intervals.write(|_| ())?;
         self.delays.write(|out| {
             for flow in flows {
                 let measures = [("delay", &flow.data), ("response_time", &flow.responses)];

@@ -28,7 +28,7 @@ const MAX_HOST: usize = 200;
 #[derive(Debug, Clone, Args)]
 pub(super) struct FileArguments {
     /// Write the statistics of each interval and flow, of both sides, to this file, and the quantiles of the delays to a
-    /// second one: rates.csv has rates.delays.csv.
+    /// second one: rates.csv has rates.delays.csv. Files that exist are replaced once the transfer has started.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write a report to this file at the end: an HTML page with figures of rate, delay, paths and retransmissions.
@@ -43,8 +43,8 @@ impl FileArguments {
         csv.or(self.report.as_ref().map(|_| "--report"))
     }
 
-    /// Opens the files of a measurement with intervals of this length; `None` without files.
-    pub(super) fn open(&self, interval: Duration) -> Result<Option<Recording>, Failure> {
+    /// Prepares the files of a measurement with intervals of this length; `None` without files.
+    pub(super) fn prepare(&self, interval: Duration) -> Result<Option<Recording>, Failure> {
         if self.needs_series().is_none() {
             return Ok(None);
         }
@@ -60,7 +60,7 @@ impl FileArguments {
         let report = report.map(|path| ReportPage::new(path, interval.as_secs_f64()));
         Ok(Some(Recording {
             report: report.transpose()?,
-            csv: self.csv.as_deref().map(CsvFiles::create).transpose()?,
+            csv: self.csv.as_deref().map(CsvFiles::new).transpose()?,
             series: MeasurementSeries::default(),
         }))
     }
