@@ -25,6 +25,8 @@ pub(crate) const MARK: f64 = 4.0;
 /// Radius of marks in series of more than [`MANY`] points, where they would hide each other.
 const SMALL_MARK: f64 = 2.2;
 const MANY: usize = 150;
+/// Width of a point of a line without neighbours.
+const LONE_POINT: f64 = 5.0;
 /// Half width of the end of an error bar.
 const BAR: f64 = 4.0;
 
@@ -223,14 +225,22 @@ fn draw_curve(out: &mut String, series: &Series, plot: &Plot) {
     if series.kind == SeriesKind::Points || finite(series).next().is_none() {
         return;
     }
+    let is_interrupted = matches!(series.kind, SeriesKind::Line | SeriesKind::Trace);
     let mut path = String::new();
-    for point in finite(series) {
-        let (x, y) = (plot.x(point.x), plot.y(point.y));
-        let _ = match series.kind {
-            _ if path.is_empty() => write!(path, "M{x:.1} {y:.1}"),
-            SeriesKind::Step => write!(path, "H{x:.1}V{y:.1}"),
-            _ => write!(path, "L{x:.1} {y:.1}"),
-        };
+    for part in series.points.split(|p| is_interrupted && !p.is_finite()) {
+        let begin = path.len();
+        for point in part.iter().filter(|point| point.is_finite()) {
+            let (x, y) = (plot.x(point.x), plot.y(point.y));
+            let _ = match series.kind {
+                _ if path.len() == begin => write!(path, "M{x:.1} {y:.1}"),
+                SeriesKind::Step => write!(path, "H{x:.1}V{y:.1}"),
+                _ => write!(path, "L{x:.1} {y:.1}"),
+            };
+        }
+        if is_interrupted && part.len() == 1 {
+            // A point without neighbours is a short line.
+            let _ = write!(path, "m{:.1} 0h{LONE_POINT}", -LONE_POINT / 2.0);
+        }
     }
     let _ = write!(out, "<path {} d=\"{path}\"/>", curve(series));
 }
@@ -395,6 +405,30 @@ mod tests {
         figure.series.clear();
         figure.references.clear();
         assert!(balanced(&figure.to_svg(true)), "an empty figure is valid");
+    }
+
+    #[test]
+    fn lines_are_interrupted_without_a_value() {
+        let curve = |kind, values: &[f64]| {
+            let points = (0..).zip(values).map(|(x, y)| Point::new(f64::from(x), *y));
+            let mut figure = figure();
+            figure.series = vec![Series::new("", kind, 0, points.collect())];
+            figure.references.clear();
+            let svg = figure.to_svg(false);
+            let curve = svg.split("class=\"curve\"").nth(1).unwrap();
+            let data = curve.split(" d=\"").nth(1).unwrap();
+            data.split('"').next().unwrap().to_owned()
+        };
+        let gap = [1.0, 2.0, f64::NAN, f64::NAN, 3.0, f64::NAN, 4.0, 5.0];
+        let line = curve(SeriesKind::Line, &gap);
+        assert_eq!(line.matches('M').count(), 3, "{line}");
+        assert_eq!(line.matches('L').count(), 2, "{line}");
+        assert_eq!(line.matches('h').count(), 1, "the lone point: {line}");
+        let line = curve(SeriesKind::Line, &[1.0, 2.0, 3.0]);
+        assert_eq!(line.matches(['M', 'h']).count(), 1, "{line}");
+        // A step keeps its value.
+        let step = curve(SeriesKind::Step, &gap);
+        assert_eq!(step.matches('M').count(), 1, "{step}");
     }
 
     #[test]

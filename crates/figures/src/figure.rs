@@ -41,7 +41,7 @@ pub struct Series {
     pub kind: SeriesKind,
     /// Index of one of eight combinations of colour, dashes and mark.
     pub style: usize,
-    /// Points; those that are not finite are omitted.
+    /// Points; those that are not finite are omitted, and interrupt a line or trace.
     pub points: Vec<Point>,
 }
 

@@ -5,9 +5,11 @@ use std::net::IpAddr;
 use carrick_figures::figure::{Axis, Figure, Point, Scale, Series, SeriesKind};
 
 use super::MeasurementSide;
-use super::series::{BoundedSeries, DelayPoint, FlowKey, FlowPoint, MeasurementSeries};
+use super::series::{
+    BoundedSeries, DelayPoint, FlowKey, FlowPoint, MeasurementSeries, MergedPoint,
+};
 use crate::perf::delay::quantile_levels;
-use crate::perf::results::FlowResult;
+use crate::perf::results::{FlowAmount, FlowResult};
 
 /// Maximum number of series in a figure, which has as many styles.
 const MAX_IN_FIGURE: usize = 8;
@@ -29,17 +31,22 @@ pub(super) fn figures(
         Some(rate(series, &names, interval)),
         delay_over_time(&series.data, &names, &DelayTexts::DELAY),
         delay_over_time(&series.responses, &names, &DelayTexts::RESPONSE_TIME),
-        distribution(results, &names),
+        distribution(results, &names, &DelayTexts::DELAY, |flow| &flow.data),
+        distribution(results, &names, &DelayTexts::RESPONSE_TIME, |flow| {
+            &flow.responses
+        }),
         paths(series, &names),
         retransmissions(series, &names),
     ];
     all.into_iter().flatten().collect()
 }
 
-/// Names of flows in legends.
+/// Names of flows in legends, and their styles.
 pub(super) struct FlowNames {
     several_associations: bool,
     several_flows: bool,
+    /// Flows in their order, which determines their styles.
+    flows: Vec<FlowKey>,
 }
 
 impl FlowNames {
@@ -47,21 +54,30 @@ impl FlowNames {
         Self {
             several_associations: series.data.keys().any(|(association, _)| *association > 1),
             several_flows: series.data.keys().any(|(_, flow)| *flow > 1),
+            flows: series.data.keys().copied().collect(),
         }
     }
 
-    fn flow(&self, (association, flow): FlowKey, what: &str) -> String {
+    /// Returns whether the measurement has a single flow.
+    fn is_single(&self) -> bool {
+        !self.several_associations && !self.several_flows
+    }
+
+    /// Returns the styles of the first flows of a figure.
+    fn styles(&self, shown: impl IntoIterator<Item = FlowKey>) -> Vec<usize> {
+        styles(shown.into_iter().map(|key| {
+            let place = self.flows.iter().position(|own| *own == key);
+            place.unwrap_or_default()
+        }))
+    }
+
+    fn flow(&self, (association, flow): FlowKey) -> String {
         let number = if self.several_flows {
             format!("flow {flow}")
         } else {
             "data".into()
         };
-        let name = self.association(association, &number);
-        if what.is_empty() {
-            name
-        } else {
-            format!("{name} {what}")
-        }
+        self.association(association, &number)
     }
 
     fn association(&self, association: u64, what: &str) -> String {
@@ -71,6 +87,18 @@ impl FlowNames {
             what.into()
         }
     }
+}
+
+/// Returns the styles of series with these places: that of the place, which each figure has, or the next one that no
+/// series before has.
+fn styles(places: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut styles = Vec::new();
+    for place in places.take(MAX_IN_FIGURE) {
+        let candidates = (place..place + MAX_IN_FIGURE).map(|own| own % MAX_IN_FIGURE);
+        let free = candidates.into_iter().find(|own| !styles.contains(own));
+        styles.push(free.unwrap_or_default());
+    }
+    styles
 }
 
 /// Returns the sentence about series that are left out.
@@ -97,13 +125,7 @@ fn rate(series: &MeasurementSeries, names: &FlowNames, interval: f64) -> Figure 
     let longest = |points: &[FlowPoint]| points.iter().any(|own| own.has_rate(interval));
     let shown = |own: &BoundedSeries<FlowPoint>| {
         let has_long = longest(own.points());
-        let points = own
-            .points()
-            .iter()
-            .filter(move |p| !has_long || p.has_rate(interval));
-        points
-            .map(|p| (p.time(), p.bits_per_second()))
-            .collect::<Vec<_>>()
+        own.values(|p| (!has_long || p.has_rate(interval)).then(|| p.bits_per_second()))
     };
     let all: Vec<_> = series
         .data
@@ -114,27 +136,22 @@ fn rate(series: &MeasurementSeries, names: &FlowNames, interval: f64) -> Figure 
         .iter()
         .flat_map(|(_, points)| points)
         .map(|(_, rate)| *rate);
+    // `max` ignores what is no number.
     let (prefix, factor) = prefix(max.fold(0.0, f64::max));
     let lines = all
         .iter()
-        .take(MAX_IN_FIGURE)
-        .enumerate()
-        .map(|(style, (key, points))| {
+        .zip(names.styles(all.iter().map(|(key, _)| *key)))
+        .map(|((key, points), style)| {
             let points = points
                 .iter()
                 .map(|(time, rate)| Point::new(*time, rate / factor));
-            Series::new(
-                names.flow(*key, ""),
-                SeriesKind::Line,
-                style,
-                points.collect(),
-            )
+            Series::new(names.flow(*key), SeriesKind::Line, style, points.collect())
         });
     Figure {
         id: "rate".into(),
         title: "Rate received".into(),
         caption: format!(
-            "User data that the receiver has read, in each interval.{}",
+            "User data that the receiver has read, in each interval, at its middle.{}",
             left_out(all.len())
         ),
         x: Axis::linear("time", "s"),
@@ -150,21 +167,28 @@ struct DelayTexts {
     title: &'static str,
     caption: &'static str,
     axis: &'static str,
+    distribution: &'static str,
+    distribution_title: &'static str,
 }
 
 impl DelayTexts {
     const DELAY: Self = Self {
         id: "delay",
         title: "One-way delay over time",
-        caption: "From the hand-over to SCTP until the receiver has read the message, of the messages of each interval.",
+        caption: "From the hand-over to SCTP until the receiver has read the message, of the messages of each interval. Lines are \
+                  interrupted in intervals without messages.",
         axis: "delay",
+        distribution: "distribution",
+        distribution_title: "Distribution of delays",
     };
     const RESPONSE_TIME: Self = Self {
         id: "response-time",
         title: "Response time over time",
         caption: "From the hand-over of the request to SCTP until the requester has read the response, of the responses of each \
-                  interval.",
+                  interval. Lines are interrupted in intervals without responses.",
         axis: "response time",
+        distribution: "response-distribution",
+        distribution_title: "Distribution of response times",
     };
 }
 
@@ -180,14 +204,17 @@ fn delay_over_time<'a>(
         .collect();
     let line =
         |label: String, style, own: &BoundedSeries<FlowPoint>, of: fn(&DelayPoint) -> f64| {
-            let points = own.points().iter();
-            let points =
-                points.filter_map(|p| Some(Point::new(p.time(), of(p.delay.as_ref()?) * 1000.0)));
+            // An interval without messages interrupts the line.
+            let points = own.values(|p| {
+                let delay = p.delay.as_ref();
+                Some(delay.map_or(f64::NAN, |delay| of(delay) * 1000.0))
+            });
+            let points = points.into_iter().map(|(time, ms)| Point::new(time, ms));
             Series::new(label, SeriesKind::Line, style, points.collect())
         };
     let (series, what): (Vec<Series>, &str) = match flows[..] {
         [] => return None,
-        [(_, own)] => {
+        [(_, own)] if names.is_single() => {
             let all = [
                 line("max".into(), 1, own, |d| d.max),
                 line("p99".into(), 2, own, |d| d.p99),
@@ -196,9 +223,10 @@ fn delay_over_time<'a>(
             (all.into(), "")
         }
         _ => {
-            let shown = flows.iter().take(MAX_IN_FIGURE).enumerate();
+            let styles = names.styles(flows.iter().map(|(key, _)| **key));
+            let shown = flows.iter().zip(styles);
             let all =
-                shown.map(|(style, (key, own))| line(names.flow(**key, ""), style, own, |d| d.p99));
+                shown.map(|((key, own), style)| line(names.flow(**key), style, own, |d| d.p99));
             (all.collect(), " The lines are the 99 % quantiles.")
         }
     };
@@ -213,33 +241,37 @@ fn delay_over_time<'a>(
     })
 }
 
-/// Returns the share of messages whose delay exceeds each value.
-fn distribution(results: &[AssociationResults], names: &FlowNames) -> Option<Figure> {
+/// Returns the share of messages whose delay, or of responses whose time, exceeds each value.
+fn distribution(
+    results: &[AssociationResults],
+    names: &FlowNames,
+    texts: &DelayTexts,
+    of: fn(&FlowResult) -> &Option<FlowAmount>,
+) -> Option<Figure> {
     let mut lines = Vec::new();
     for (association, flows) in results {
         for flow in flows {
-            let key = (*association, flow.flow);
-            for (amount, what) in [(&flow.data, ""), (&flow.responses, "responses")] {
-                let Some(delay) = amount.as_ref().and_then(|own| own.delay) else {
-                    continue;
-                };
-                let distribution = amount.iter().flat_map(|own| &own.distribution);
-                // A sample has no quantiles beyond its size.
-                let least = 0.5 / delay.messages.max(1) as f64;
-                let points = quantile_levels().zip(distribution);
-                let points =
-                    points.map(|(level, seconds)| Point::new(seconds * 1000.0, 1.0 - level));
-                let points: Vec<_> = points.filter(|p| p.y > least && p.x > 0.0).collect();
-                if points.len() > 1 {
-                    lines.push((names.flow(key, what), points));
-                }
+            let amount = of(flow);
+            let Some(delay) = amount.as_ref().and_then(|own| own.delay) else {
+                continue;
+            };
+            let distribution = amount.iter().flat_map(|own| &own.distribution);
+            // A sample has no quantiles beyond its size.
+            let least = 0.5 / delay.messages.max(1) as f64;
+            let points = quantile_levels().zip(distribution);
+            let points = points.map(|(level, seconds)| Point::new(seconds * 1000.0, 1.0 - level));
+            let points: Vec<_> = points.filter(|p| p.y > least && p.x > 0.0).collect();
+            if points.len() > 1 {
+                lines.push(((*association, flow.flow), points));
             }
         }
     }
     let count = lines.len();
-    let lines = lines.into_iter().take(MAX_IN_FIGURE).enumerate();
+    let styles = names.styles(lines.iter().map(|(key, _)| *key));
     let lines: Vec<_> = lines
-        .map(|(style, (name, points))| Series::new(name, SeriesKind::Line, style, points))
+        .into_iter()
+        .zip(styles)
+        .map(|((key, points), style)| Series::new(names.flow(key), SeriesKind::Line, style, points))
         .collect();
     let logarithmic = |label, unit| Axis {
         scale: Scale::Log,
@@ -256,14 +288,15 @@ fn distribution(results: &[AssociationResults], names: &FlowNames) -> Option<Fig
     };
     let ((x_min, x_max), (y_min, _)) = (ends(|p| p.x), ends(|p| p.y));
     (!lines.is_empty()).then(|| Figure {
-        id: "distribution".into(),
-        title: "Distribution of delays".into(),
+        id: texts.distribution.into(),
+        title: texts.distribution_title.into(),
         caption: format!(
-            "Share of the messages whose delay exceeds a value (complementary distribution), to 0.0001, the 99.99 % quantile, \
+            "Share of the messages whose {} exceeds a value (complementary distribution), to 0.0001, the 99.99 % quantile, \
              as far as the number of messages permits.{}",
+            texts.axis,
             left_out(count)
         ),
-        x: logarithmic("delay", "ms").range(x_min, x_max),
+        x: logarithmic(texts.axis, "ms").range(x_min, x_max),
         y: logarithmic("share of messages above", "").range(10_f64.powf((y_min * 1.001).log10().floor()), 1.0),
         series: lines,
         references: Vec::new(),
@@ -296,7 +329,7 @@ fn paths(series: &MeasurementSeries, names: &FlowNames) -> Option<Figure> {
         let placed: Vec<_> = placed
             .filter_map(|p| Some((p, place(p.path?)? as f64 + 1.0)))
             .collect();
-        let point = |(p, y): &(&super::series::SenderPoint, f64)| Point::new(p.end, *y);
+        let point = |(p, y): &(&super::series::SenderPoint, f64)| Point::new(p.time(), *y);
         let name = names.association(*association, &format!("from {}", side.name()));
         lines.push(Series::new(
             name,
@@ -324,7 +357,7 @@ fn paths(series: &MeasurementSeries, names: &FlowNames) -> Option<Figure> {
         id: "paths".into(),
         title: "Path of new data".into(),
         caption: format!(
-            "At the end of each interval; intervals in which another path began to carry new data are marked.{}",
+            "That at the end of each interval, drawn at its middle; intervals in which another path began to carry new data are marked.{}",
             long.concat()
         ),
         x: Axis::linear("time", "s"),
@@ -335,14 +368,15 @@ fn paths(series: &MeasurementSeries, names: &FlowNames) -> Option<Figure> {
 }
 
 fn retransmissions(series: &MeasurementSeries, names: &FlowNames) -> Option<Figure> {
-    let all = series.senders.iter();
+    let all = series.senders.iter().enumerate();
     let all: Vec<_> = all
-        .filter(|(_, own)| own.points().iter().any(|p| p.retransmissions > 0))
+        .filter(|(_, (_, own))| own.points().iter().any(|p| p.retransmissions > 0))
         .collect();
-    let lines = all.iter().take(MAX_IN_FIGURE).enumerate();
-    let lines = lines.map(|(style, ((association, side), own))| {
-        let points = own.points().iter();
-        let points = points.map(|p| Point::new(p.end, p.retransmissions as f64));
+    let styles = styles(all.iter().map(|(place, _)| *place));
+    let lines = all.iter().zip(styles);
+    let lines = lines.map(|((_, ((association, side), own)), style)| {
+        let points = own.values(|p| Some(p.retransmissions as f64));
+        let points = points.into_iter().map(|(time, n)| Point::new(time, n));
         let name = names.association(
             *association,
             &format!("from {}", MeasurementSide::name(*side)),
@@ -353,7 +387,7 @@ fn retransmissions(series: &MeasurementSeries, names: &FlowNames) -> Option<Figu
         id: "retransmissions".into(),
         title: "Retransmissions".into(),
         caption: format!(
-            "DATA chunks sent again in each interval.{}",
+            "DATA chunks sent again in each interval, at its middle.{}",
             left_out(all.len())
         ),
         x: Axis::linear("time", "s"),
@@ -484,7 +518,8 @@ pub(super) mod tests {
         );
         assert_eq!(marks.points.len(), 1);
         assert_eq!(path(marks.points[0].y), "198.51.100.1");
-        assert!((marks.points[0].x - 4.0).abs() < 1e-9);
+        // The middle of the interval, as in the other figures.
+        assert!((marks.points[0].x - 3.5).abs() < 1e-9);
     }
 
     /// A sample of 100 messages has no quantile beyond 99.5 %.
@@ -534,6 +569,74 @@ pub(super) mod tests {
             path_name(2, &"2001:db8:1:2:3:4:5:6".parse().unwrap()),
             "path 2"
         );
+    }
+
+    /// Of three flows, the second one has no delays in the third second, and only the third one has responses.
+    #[test]
+    fn flows_have_the_same_style_in_each_figure() {
+        let request = request_of(&["stream=1", "stream=1", "stream=1,respond=8"]);
+        let mut series = MeasurementSeries::default();
+        for second in 0..5 {
+            let mut own = interval(second, "192.0.2.1", 0);
+            let flow = own.flows[0];
+            let numbered = (1..=3).map(|number| FlowInterval {
+                flow: number,
+                delay: flow
+                    .delay
+                    .filter(|_| number == 1 || number == 2 && second != 2),
+                response_time: flow.delay.filter(|_| number == 3),
+                ..flow
+            });
+            own.flows = numbered.collect();
+            series.interval((1, MeasurementSide::Server), &request, &own);
+            series.interval((1, MeasurementSide::Client), &request, &own);
+        }
+        let of_flow = |number, responses| {
+            let mut result = flow_result(1000, "");
+            result.flow = number;
+            if responses {
+                result.responses = result.data.take();
+            }
+            result
+        };
+        let results = [(1, vec![of_flow(2, false), of_flow(3, true)])];
+        let figures = figures(&series, &results, 1.0);
+        let styles = |id| {
+            let series = &named(&figures, id).series;
+            let styles = series.iter().map(|own| (&own.label[..], own.style));
+            styles.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            styles("rate"),
+            [("flow 1", 0), ("flow 2", 1), ("flow 3", 2)]
+        );
+        assert_eq!(styles("delay"), [("flow 1", 0), ("flow 2", 1)]);
+        assert_eq!(styles("response-time"), [("flow 3", 2)]);
+        assert_eq!(styles("distribution"), [("flow 2", 1)]);
+        assert_eq!(styles("response-distribution"), [("flow 3", 2)]);
+        let gap = &named(&figures, "delay").series[1].points;
+        let is_finite: Vec<_> = gap.iter().map(|point| point.y.is_finite()).collect();
+        assert_eq!(is_finite, [true, true, false, true, true]);
+    }
+
+    /// The intervals of two seconds were not received.
+    #[test]
+    fn missing_intervals_interrupt_a_line() {
+        let request = request_of(&["stream=1"]);
+        let mut series = MeasurementSeries::default();
+        for second in [0, 1, 4, 5] {
+            let own = interval(second, "192.0.2.1", 0);
+            series.interval((1, MeasurementSide::Server), &request, &own);
+        }
+        let points = &figures(&series, &[], 1.0)[0].series[0].points;
+        let is_finite: Vec<_> = points.iter().map(|point| point.y.is_finite()).collect();
+        assert_eq!(is_finite, [true, true, false, true, true]);
+    }
+
+    #[test]
+    fn styles_of_a_figure_differ() {
+        assert_eq!(styles([0, 8, 3, 1].into_iter()), [0, 1, 3, 2]);
+        assert_eq!(styles((5..50).map(|_| 7)), [7, 0, 1, 2, 3, 4, 5, 6]);
     }
 
     #[test]

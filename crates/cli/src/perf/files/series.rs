@@ -14,13 +14,25 @@ const MAX_POINTS: usize = 2000;
 /// Maximum time of an interval in seconds: a transfer takes at most 24 h, and stalls may prolong it.
 const MAX_TIME: f64 = 1e6;
 
+/// Maximum time between two neighbours without an interval in between, as a share of an interval.
+const MAX_GAP: f64 = 0.5;
+
 /// Maximum number of series of each kind.
 pub(super) const MAX_SERIES: usize = 256;
 
 /// Point of a series that can be merged with the next one.
 pub(super) trait MergedPoint: Clone {
+    /// Returns start and end of the interval.
+    fn interval(&self) -> (f64, f64);
+
     /// Returns the point of both intervals.
     fn merged(&self, next: &Self) -> Self;
+
+    /// Returns the middle of the interval, where the figures draw it.
+    fn time(&self) -> f64 {
+        let (start, end) = self.interval();
+        f64::midpoint(start, end)
+    }
 }
 
 /// Points in the order of time.
@@ -66,6 +78,23 @@ impl<T: MergedPoint> BoundedSeries<T> {
 
     pub(super) fn points(&self) -> &[T] {
         &self.points
+    }
+
+    /// Returns the times and values of the points; those of `None` are left out. A value that is no number is between
+    /// points that are no neighbours, so that a line is interrupted there.
+    pub(super) fn values(&self, value: impl Fn(&T) -> Option<f64>) -> Vec<(f64, f64)> {
+        let mut values = Vec::new();
+        let mut end = None;
+        for point in &self.points {
+            let (start, next_end) = point.interval();
+            if let Some(end) = end.replace(next_end)
+                && start - end > MAX_GAP * (next_end - start)
+            {
+                values.push((f64::midpoint(end, start), f64::NAN));
+            }
+            values.extend(value(point).map(|value| (point.time(), value)));
+        }
+        values
     }
 }
 
@@ -115,11 +144,6 @@ pub(super) struct FlowPoint {
 }
 
 impl FlowPoint {
-    /// Returns the middle of the interval.
-    pub(super) fn time(&self) -> f64 {
-        f64::midpoint(self.start, self.end)
-    }
-
     pub(super) fn bits_per_second(&self) -> f64 {
         let seconds = self.end - self.start;
         if seconds > 0.0 {
@@ -136,6 +160,10 @@ impl FlowPoint {
 }
 
 impl MergedPoint for FlowPoint {
+    fn interval(&self) -> (f64, f64) {
+        (self.start, self.end)
+    }
+
     fn merged(&self, next: &Self) -> Self {
         Self {
             start: self.start,
@@ -149,15 +177,21 @@ impl MergedPoint for FlowPoint {
 /// Association in an interval of a side that sends.
 #[derive(Clone, Debug)]
 pub(super) struct SenderPoint {
-    pub(super) end: f64,
+    start: f64,
+    end: f64,
     pub(super) retransmissions: u64,
     pub(super) path: Option<IpAddr>,
     pub(super) path_changes: u64,
 }
 
 impl MergedPoint for SenderPoint {
+    fn interval(&self) -> (f64, f64) {
+        (self.start, self.end)
+    }
+
     fn merged(&self, next: &Self) -> Self {
         Self {
+            start: self.start,
             end: next.end,
             retransmissions: self.retransmissions.saturating_add(next.retransmissions),
             path: next.path.or(self.path),
@@ -211,6 +245,7 @@ impl MeasurementSeries {
         let responds = |flow: &crate::perf::flow::Flow| flow.respond.is_some();
         if role.sends || request.flows.iter().any(responds) {
             let point = SenderPoint {
+                start: interval.start,
                 end: interval.end,
                 retransmissions: interval.retransmissions,
                 path: interval.path,
