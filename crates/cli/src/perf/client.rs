@@ -288,7 +288,8 @@ async fn prepare(
         .check(association.control().outbound_streams())
         .map_err(Failure::Run)?;
     let addresses = association.control().peer_addresses().to_vec();
-    reporter.begin(&addresses, arguments.port, request)?;
+    let extensions = association.control().extensions();
+    reporter.begin(&addresses, arguments.port, extensions, request)?;
     let is_parallel = request.parallel > 1;
     let role = request.client_role();
     let mut session = Session::new(

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use carrick::{EventReport, PeerText};
+use carrick::{EventReport, Extensions, PeerText};
 use serde::Serialize;
 
 use super::files::{MeasurementSide, Recording};
@@ -82,11 +82,12 @@ impl Reporter {
         })
     }
 
-    /// Reports the start of the measurement.
+    /// Reports the start of the measurement with the extensions in force.
     pub(super) fn begin(
         &self,
         peers: &[IpAddr],
         port: u16,
+        extensions: Extensions,
         request: &MeasurementRequest,
     ) -> Result<(), Failure> {
         #[derive(Serialize)]
@@ -94,16 +95,34 @@ impl Reporter {
             peers: &'a [IpAddr],
             port: u16,
             through_daemon: bool,
+            /// Both sides offer partial reliability; without it, all flows are reliable.
+            partial_reliability: bool,
             request: &'a MeasurementRequest,
         }
+        let partial_reliability = extensions.partial_reliability;
         let begin = Begin {
             peers,
             port,
             through_daemon: self.through_daemon,
+            partial_reliability,
             request,
         };
         if !request.flows.is_empty() {
-            return self.print("begin", &begin, || self.flows_text(peers, port, request));
+            let remark = if partial_reliability {
+                None
+            } else {
+                request.unconditional_reliability()
+            };
+            if let Some(remark) = &remark {
+                self.record(|files| {
+                    files.remark(remark);
+                    Ok(())
+                })?;
+            }
+            return self.print("begin", &begin, || {
+                let remark = remark.map(|remark| format!("[{}] {remark}\n", self.test));
+                self.flows_text(peers, port, request) + &remark.unwrap_or_default()
+            });
         }
         self.print("begin", &begin, || {
             format!(

@@ -131,6 +131,21 @@ impl MeasurementRequest {
         self.flows().iter().map(of_flow).sum()
     }
 
+    /// Returns the remark about flows that are reliable although they request partial reliability, because it is not in
+    /// force; `None` if no flow requests it.
+    pub(super) fn unconditional_reliability(&self) -> Option<String> {
+        let flows = (1..).zip(&self.flows);
+        let requested = flows.filter(|(_, flow)| flow.is_partially_reliable());
+        let numbers: Vec<String> = requested.map(|(n, _): (u16, _)| n.to_string()).collect();
+        (!numbers.is_empty()).then(|| {
+            format!(
+                "one side does not offer partial reliability (RFC 3758): lifetime and retransmissions have no effect, no \
+                 message of flow {} is abandoned",
+                numbers.join(", ")
+            )
+        })
+    }
+
     /// Returns the direction of all flows together.
     pub(super) fn direction_of(flows: &[Flow]) -> Direction {
         let has = |direction| flows.iter().any(|flow| flow.direction == direction);

@@ -180,6 +180,7 @@ async fn measure(
     reporter.begin(
         association.control().peer_addresses(),
         association.control().peer_port(),
+        association.control().extensions(),
         &request,
     )?;
     let role = request.server_role();

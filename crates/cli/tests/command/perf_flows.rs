@@ -294,6 +294,37 @@ fn wrong_flows_are_refused_by_name() {
     run(&["perf", "client", "127.0.0.1", "--seed", "1"]).assert_failed(2, "--flow");
 }
 
+/// Both sides state it, and the report of the client.
+#[test]
+fn missing_partial_reliability_is_reported() {
+    let report = std::env::temp_dir().join(format!("carrick-perf-pr-{}.html", std::process::id()));
+    let flow = "size=100,messages=5,lifetime=1s";
+    for (more, in_force) in [(&["--prsctp-enable=false"][..], false), (&[], true)] {
+        let server = server(&["127.0.0.1"], &[&["--once"], more].concat());
+        let load = ["--flow", "messages=1", "--flow", flow, "--report"];
+        let load = [&load[..], &[report.to_str().unwrap()]].concat();
+        let client = client("127.0.0.1", &server, &load);
+        summary(&client);
+        for side in [&client, &server.running.finish()] {
+            assert_eq!(events(side, "begin")[0]["partial_reliability"], in_force);
+        }
+        let page = std::fs::read_to_string(&report).unwrap();
+        std::fs::remove_file(&report).unwrap();
+        assert_eq!(
+            page.contains("no message of flow 2 is abandoned."),
+            !in_force
+        );
+    }
+    let server = server(&["127.0.0.1"], &["--once", "--prsctp-enable=false"]);
+    let port = &server.udp_port[..];
+    let client = ["perf", "client", "127.0.0.1", "--peer-udp-port", port];
+    let client = run(&[&client[..], &["--flow", flow]].concat());
+    let text = String::from_utf8(client.out).unwrap();
+    let line = "[1] one side does not offer partial reliability (RFC 3758)";
+    assert_eq!(text.matches(line).count(), 1, "{text}");
+    server.running.finish();
+}
+
 /// Both sides of the text have a line for each flow, sent or received.
 #[test]
 #[cfg(target_os = "linux")]

@@ -107,6 +107,16 @@ impl Recording {
         }
     }
 
+    /// Adds a remark about the measurement.
+    pub(super) fn remark(&mut self, text: &str) {
+        // All associations of a measurement have the same one.
+        if let Some(report) = &mut self.report
+            && !report.remarks.iter().any(|own| own == text)
+        {
+            report.remarks.push(text.to_owned());
+        }
+    }
+
     /// Adds an interval of one side of the association with this number, from 1.
     pub(super) fn interval(
         &mut self,

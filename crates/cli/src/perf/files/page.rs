@@ -44,6 +44,7 @@ pub(super) struct ReportPage {
     pub(super) peer: String,
     /// Host and version of the server, as it states them.
     pub(super) server: String,
+    pub(super) remarks: Vec<String>,
     pub(super) results: Vec<AssociationResults>,
     /// Results as text.
     pub(super) texts: Vec<String>,
@@ -61,6 +62,7 @@ impl ReportPage {
             seed: None,
             peer: String::new(),
             server: String::new(),
+            remarks: Vec::new(),
             results: Vec::new(),
             texts: Vec::new(),
         })
@@ -129,6 +131,7 @@ impl ReportPage {
                 }
                 li { "Start: " (date.to_string()) }
                 @if let Some(seed) = self.seed { li { "Random seed: " (seed) } }
+                @for remark in &self.remarks { li { b { (remark) "." } } }
                 li {
                     "Intervals of " (self.interval) " s. Times are in seconds since the start of the side that has measured them. The \
                      clocks of both sides are compared before the transfer; the error of one-way delays is in the output below."
@@ -263,6 +266,7 @@ mod tests {
             seed: Some(7),
             peer: "192.0.2.1 port 5201".into(),
             server: "<b>host</b>\u{1b}[2J".into(),
+            remarks: Vec::new(),
             results: vec![(1, vec![flow_result(1, "stream=1,size=<9>")])],
             texts: vec!["[1] to server & back".into()],
         }
