@@ -30,6 +30,14 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Returns the line, for a log.
+    pub(crate) fn line(&self) -> String {
+        match self {
+            Self::Usage(line) | Self::Run(line) => line.clone(),
+            _ => "the output was closed".into(),
+        }
+    }
+
     /// Prints the line and returns the exit code: 2 for the command line, 1 for all others without a code.
     pub(crate) fn report(self) -> ExitCode {
         match self {

@@ -72,16 +72,26 @@ struct Discarded {
     log: ProxyLog,
     count: u64,
     reported: Option<Instant>,
+    /// Source of the last datagram, and the reason.
+    last: Option<(SocketAddr, &'static str)>,
 }
 
 impl Discarded {
     /// Counts a datagram. Reports the number, and the reason of the last one, at once or after [`REPORT_INTERVAL`].
-    fn add(&mut self, source: SocketAddr, why: &str) {
+    fn add(&mut self, source: SocketAddr, why: &'static str) {
         self.count += 1;
+        self.last = Some((source, why));
         if self
             .reported
             .is_none_or(|at| at.elapsed() >= REPORT_INTERVAL)
         {
+            self.report();
+        }
+    }
+
+    /// Reports the datagrams since the last report, if there are any.
+    fn report(&mut self) {
+        if let Some((source, why)) = self.last.take() {
             self.log.discarded(self.count, source, why);
             self.count = 0;
             self.reported = Some(Instant::now());
@@ -116,6 +126,7 @@ impl LocalListener {
                         log,
                         count: 0,
                         reported: None,
+                        last: None,
                     },
                 })
             }
@@ -134,6 +145,13 @@ impl LocalListener {
     /// Returns whether [`Self::accept`] also receives for connections that exist.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Self::Udp(_))
+    }
+
+    /// Ends listening, and reports the datagrams that were discarded last.
+    pub(super) fn close(self) {
+        if let Self::Udp(mut sources) = self {
+            sources.discarded.report();
+        }
     }
 
     /// Returns the address, for the log.

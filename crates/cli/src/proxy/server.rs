@@ -101,8 +101,8 @@ impl Proxy {
             let local = match listener::connect(target, self.limits, timeout).await {
                 Ok(local) => local,
                 Err(failure) => {
-                    association.abort(line(&failure).as_bytes());
-                    return Err(line(&failure));
+                    association.abort(failure.line().as_bytes());
+                    return Err(failure.line());
                 }
             };
             let text = format!("{peer} is connected with {}", local.name);
@@ -119,7 +119,7 @@ impl Proxy {
         let checked = self.security.check(association.control());
         checked.map_err(|failure| {
             association.abort(b"the association lacks what this side requires");
-            line(&failure)
+            failure.line()
         })
     }
 
@@ -157,7 +157,7 @@ impl Proxy {
             }
         }
         // No further connections, and the file of a socket is removed.
-        drop(listener);
+        listener.close();
         self.stopping.send_replace(true);
         while connections.join_next().await.is_some() {}
         Ok(())
@@ -205,7 +205,7 @@ impl Proxy {
             }
             Err(failure) => {
                 local.writer.reset();
-                Err(line(&failure))
+                Err(failure.line())
             }
         };
         let error = done.as_ref().err().map(|why| {
@@ -237,7 +237,7 @@ impl Proxy {
             Ok(association) => association,
             Err(failure) => {
                 local.writer.reset();
-                return Err(line(&failure));
+                return Err(failure.line());
             }
         };
         if let Err(why) = self.check(&association) {
@@ -261,12 +261,4 @@ fn sctp_name(association: &Association) -> String {
     let peer = association.control();
     let addresses = endpoint::list(peer.peer_addresses());
     format!("sctp {addresses} port {}", peer.peer_port())
-}
-
-/// Returns the line of a failure.
-fn line(failure: &Failure) -> String {
-    match failure {
-        Failure::Usage(line) | Failure::Run(line) => line.clone(),
-        _ => "the output was closed".into(),
-    }
 }

@@ -529,3 +529,23 @@ fn errors_of_sides_are_usage_errors() {
         run(&[&["proxy"], arguments].concat()).assert_failed(2, words);
     }
 }
+
+/// The first one is reported at once, the others at the end instead of after ten seconds.
+#[test]
+fn the_last_discarded_datagrams_are_reported_at_the_end() {
+    let (mut proxy, port) = to_sctp("udp:127.0.0.1:0", "9", &["--max-message", "10"]);
+    let source = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let send = |datagram: &[u8]| source.send_to(datagram, ("127.0.0.1", port)).unwrap();
+    send(&[1; 11]);
+    let first = proxy.error_line_with("discarded");
+    assert!(first.contains("carrick: 1 datagrams discarded"), "{first}");
+    for _ in 0..3 {
+        send(&[1; 12]);
+    }
+    // A connection shows that they were received: nothing listens at the UDP port of the association.
+    send(&[1; 5]);
+    proxy.error_line_with("connection 1: ");
+    let errors = end(proxy);
+    let last = "carrick: 3 datagrams discarded, the last one of ";
+    assert!(errors.contains(last), "{errors}");
+}
