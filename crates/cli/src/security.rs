@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 #[cfg(feature = "dtls")]
 use std::{
     collections::BTreeSet,
@@ -20,12 +21,19 @@ use carrick::{
 use carrick::{AssociationId, Event, ObservedDetail, ObservedEvent, Observer, protection::Time};
 use clap::Args;
 
-use crate::endpoint::EndpointArguments;
+use crate::endpoint::{self, EndpointArguments};
 use crate::failure::Failure;
 use crate::units::hex_bytes;
 
 /// Maximum number of shared keys of an association.
 const MAX_KEYS: usize = 63;
+
+/// Time between two checks whether the peer has the same shared keys.
+const KEY_CHECK: Duration = Duration::from_millis(200);
+
+/// Reason of the end of an association whose sides have different shared keys, which its ABORT states as well.
+pub(crate) const DIFFERENT_KEYS: &str =
+    "their AUTH chunks have an invalid HMAC or an unknown key (RFC 4895)";
 
 /// Options of encryption, which commands with endpoints share.
 #[derive(Debug, Clone, Default, Args)]
@@ -381,6 +389,32 @@ impl Security {
             };
             config
         })
+    }
+
+    /// Waits until the peer turns out to have other shared keys than this side: none of its packets could be verified, and
+    /// no message was received. Returns the failure, with which the caller aborts the association, so that the peer is
+    /// notified too: it would only repeat its messages.
+    pub(crate) async fn different_keys(association: &AssociationControl) -> Failure {
+        while association.extensions().authentication {
+            let Ok(stats) = association.stats().await else {
+                break;
+            };
+            let counters = stats.authentication;
+            let refused = counters.forged_packets + counters.unknown_keys;
+            if stats.counters.data_chunks_received > 0 {
+                break;
+            }
+            if refused > 0 {
+                return Failure::Run(format!(
+                    "{refused} packets of {} were refused, because {}: give both sides the same --auth-key or \
+                     --auth-key-file",
+                    endpoint::list(association.peer_addresses()),
+                    DIFFERENT_KEYS
+                ));
+            }
+            tokio::time::sleep(KEY_CHECK).await;
+        }
+        std::future::pending().await
     }
 
     /// Checks an association.

@@ -133,7 +133,14 @@ impl Session {
     ) -> Result<(), Failure> {
         let abort = AbortOnDrop::new(self.sender.clone(), "the program was ended");
         let queue = output.queue();
-        let moved = self.move_all(input, &queue).await;
+        let control = self.sender.clone();
+        let moved = tokio::select! {
+            moved = self.move_all(input, &queue) => moved,
+            failure = Security::different_keys(control.control()) => {
+                control.abort(security::DIFFERENT_KEYS.as_bytes());
+                Err(failure)
+            }
+        };
         match moved {
             Ok(()) => abort.disarm(),
             Err(_) => drop(abort),
@@ -175,7 +182,14 @@ impl Session {
 
     /// Writes received messages until the association ends.
     pub(super) async fn receive(mut self, output: &MessageQueue) -> Result<(), Failure> {
-        receive_all(&mut self.receiver, output, self.log.association).await?;
+        let control = self.sender.clone();
+        tokio::select! {
+            done = receive_all(&mut self.receiver, output, self.log.association) => done?,
+            failure = Security::different_keys(control.control()) => {
+                control.abort(security::DIFFERENT_KEYS.as_bytes());
+                return Err(failure);
+            }
+        }
         // The task ends with the association and does not panic.
         let _ = self.observer.await;
         Ok(())

@@ -17,6 +17,8 @@ use std::time::Duration;
 use carrick::{Association, MessagePart, RecvHalf, SendHalf, SendOptions};
 
 use super::local::{LocalConnection, LocalError, LocalReader, LocalWriter};
+use crate::failure::Failure;
+use crate::security::{self, Security};
 
 /// Options of all connections.
 #[derive(Clone, Debug)]
@@ -91,6 +93,7 @@ pub(super) async fn relay(
                 Ok(()) => down.await,
                 failed => failed,
             },
+            failure = Security::different_keys(sender.control()) => Err(RelayError::Keys(failure)),
         }
     };
     let result = match ended {
@@ -113,6 +116,11 @@ pub(super) async fn relay(
             writer.reset();
             Err(why)
         }
+        Err(RelayError::Keys(failure)) => {
+            sender.abort(security::DIFFERENT_KEYS.as_bytes());
+            writer.reset();
+            Err(failure.line())
+        }
         Err(RelayError::Partial) => {
             sender.abort(b"the message is too long for this proxy");
             writer.reset();
@@ -132,6 +140,8 @@ enum RelayError {
     Association(String),
     /// A part of a message was received.
     Partial,
+    /// The peer has other shared keys.
+    Keys(Failure),
 }
 
 /// Sends the messages of the local side, then shuts the association down.
