@@ -339,7 +339,8 @@ fn keys_of_file(path: &Path) -> Result<Vec<KeyOption>, Failure> {
 }
 
 impl Security {
-    /// Opens an endpoint that accepts associations on this SCTP port.
+    /// Opens an endpoint that accepts associations on this SCTP port. `report` gets a line about refused certificates of
+    /// peers, at most one a second: such a peer has no association that would end with an error.
     ///
     /// # Errors
     /// A parameter is out of its range, or the sockets cannot be opened.
@@ -348,8 +349,19 @@ impl Security {
         endpoint: &EndpointArguments,
         port: u16,
         streams: u16,
+        report: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Endpoint, Failure> {
         let change = self.change(endpoint, streams)?;
+        #[cfg(feature = "dtls")]
+        let change = |config: Config| {
+            let mut config = change(config);
+            if let Some(dtls) = &mut config.dtls {
+                dtls.trust = dtls::reporting(dtls.trust.clone(), report);
+            }
+            config
+        };
+        #[cfg(not(feature = "dtls"))]
+        drop(report);
         Ok(endpoint.listen_with(&[], port, change)?.endpoint)
     }
 
@@ -448,7 +460,8 @@ pub(crate) fn peer_identity(_: &AssociationControl) -> Option<String> {
 
 #[cfg(feature = "dtls")]
 mod dtls {
-    use std::sync::OnceLock;
+    use std::sync::{Mutex, OnceLock, PoisonError};
+    use std::time::{Duration, Instant};
 
     use carrick::dtls::{Certificate, Dtls, DtlsConfig, Fingerprint, Trust};
     use carrick::dtls_chunk::{DtlsChunk, DtlsChunkConfig, Identity, Trust as ChunkTrust};
@@ -456,6 +469,9 @@ mod dtls {
     use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
     use super::{Arc, EncryptionArguments, Failure, Path, fs};
+
+    /// Time between two lines about refused certificates.
+    const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
     /// Trust in any peer.
     const ANY: &str = "any";
@@ -543,6 +559,28 @@ mod dtls {
             );
             certificate
         })
+    }
+
+    /// Returns the same trust, which reports the certificates that it refuses.
+    pub(super) fn reporting(trust: Trust, report: impl Fn(&str) + Send + Sync + 'static) -> Trust {
+        let Trust::Fingerprints(known) = trust else {
+            return trust;
+        };
+        let reported = Mutex::new(None::<Instant>);
+        Trust::Verifier(Arc::new(move |certificate| {
+            let fingerprint = Fingerprint::of(certificate);
+            if known.contains(&fingerprint) {
+                return Ok(());
+            }
+            let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
+            if reported.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
+                *reported = Some(Instant::now());
+                report(&format!(
+                    "a peer was refused, because its certificate {fingerprint} is none of --trust"
+                ));
+            }
+            Err("it is none of --trust".into())
+        }))
     }
 
     fn fault(option: &str, path: &Path, why: impl std::fmt::Display) -> Failure {

@@ -31,7 +31,7 @@ use crate::runtime;
 use crate::security::Security;
 use arguments::Target;
 use process::Processes;
-use session::Session;
+use session::{Session, SessionLog};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let target = arguments.target()?;
@@ -47,7 +47,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 async fn listen(arguments: &Arguments, security: &Security, port: u16) -> Result<(), Failure> {
     let streams = arguments.message().streams();
-    let endpoint = security.listen(&arguments.endpoint, port, streams)?;
+    let log = SessionLog::of_endpoint(arguments);
+    let report = move |text: &str| log.error(text);
+    let endpoint = security.listen(&arguments.endpoint, port, streams, report)?;
     let line = endpoint::listening(&endpoint, port).await?;
     eprintln!("carrick: {line}");
     if arguments.keep_open {

@@ -35,6 +35,15 @@ pub(super) struct SessionLog {
 }
 
 impl SessionLog {
+    /// Returns the log of an endpoint, whose lines are about no association.
+    pub(super) fn of_endpoint(arguments: &Arguments) -> Self {
+        Self {
+            verbose: arguments.verbose,
+            json: arguments.json,
+            association: None,
+        }
+    }
+
     /// Prints a line if --verbose is given: a JSON object with --json.
     fn detail(self, what: &impl Serialize, text: &str) {
         if self.verbose {
@@ -73,9 +82,8 @@ impl Session {
         number: Option<u64>,
     ) -> Result<Self, Failure> {
         let log = SessionLog {
-            verbose: arguments.verbose,
-            json: arguments.json,
             association: number,
+            ..SessionLog::of_endpoint(arguments)
         };
         let control = association.control();
         let peers = endpoint::list(control.peer_addresses());

@@ -188,7 +188,9 @@ async fn listen_on_sctp(
                 .map_err(|why| Failure::Usage(format!("{}: {host}: {why}", arguments.listen)))?,
         );
     }
-    let endpoint = proxy.security.listen(&own, port, proxy.streams)?;
+    let log = proxy.log;
+    let report = move |text: &str| log.line("refused", text);
+    let endpoint = proxy.security.listen(&own, port, proxy.streams, report)?;
     let line = endpoint::listening(&endpoint, port).await?;
     proxy.log.line("listening", &line);
     let only_one = arguments.target.protocol == ProxyProtocol::Stdio;

@@ -378,6 +378,19 @@ fn dtls_peers_need_the_trusted_certificate() {
     client.finish().assert_failed(1, "certificate");
     listener.interrupt();
     assert_eq!(listener.finish().out, b"");
+
+    // The listener refuses this one, and both state it.
+    let (mut listener, udp_port) = listen(&listening);
+    let third = ["--dtls", "--certificate", &other, "--trust", &one];
+    let mut client = connect(&udp_port, &third);
+    client.close_input();
+    let refused = listener.error_line_with("was refused");
+    assert!(refused.contains("is none of --trust"), "{refused}");
+    client
+        .finish()
+        .assert_failed(1, "refused this side's certificate");
+    listener.interrupt();
+    assert_eq!(listener.finish().out, b"");
 }
 
 #[test]

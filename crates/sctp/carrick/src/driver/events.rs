@@ -173,6 +173,10 @@ impl Driver {
         let failure = self.below.take_failure(id);
         if let Some(answer) = self.connecting.remove(&id) {
             // The future of a cancelled connect() was dropped.
+            // A server closes the session of a client that it does not trust without an error.
+            let is_closed = *reason == CloseReason::LowerLayerLost && self.below.is_protected();
+            let closed = "the peer closed it: it may have refused this side's certificate";
+            let failure = failure.or_else(|| is_closed.then(|| closed.to_owned()));
             let failure = failure.map(ConnectError::Unprotected);
             let error = failure.unwrap_or_else(|| ConnectError::of_set_up(reason));
             let _ = answer.send(Err(error));
