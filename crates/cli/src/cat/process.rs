@@ -135,7 +135,32 @@ pub(super) async fn talk(
 
 /// Waits for the end of a process. After that of its association it has some time to end by itself; a process that outlasts
 /// it, or the program, gets SIGTERM.
-async fn supervise(mut child: Child, association_ended: oneshot::Receiver<()>) {
+async fn supervise(child: Child, association_ended: oneshot::Receiver<()>) {
+    let watcher = child.id().and_then(watch_group);
+    end_process(child, association_ended).await;
+    if let Some(mut watcher) = watcher {
+        // It may have ended already.
+        let _ = watcher.kill().await;
+    }
+}
+
+/// Starts a shell that ends a process group when this program has ended without doing so itself, as after SIGKILL: then the
+/// shell reads the end of its input. Without a shell there is none.
+fn watch_group(group: u32) -> Option<Child> {
+    const SCRIPT: &str = "read -r _; kill -s TERM -- \"-$1\"; sleep 1; kill -s KILL -- \"-$1\"";
+    Command::new("/bin/sh")
+        .args(["-c", SCRIPT, "sh", &group.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Signals to the group of this program do not end it.
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .ok()
+}
+
+async fn end_process(mut child: Child, association_ended: oneshot::Receiver<()>) {
     let patience = async {
         if association_ended.await.is_ok() {
             tokio::time::sleep(END_OF_INPUT).await;

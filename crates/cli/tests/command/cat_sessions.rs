@@ -405,3 +405,36 @@ fn errors_of_dtls_options_name_the_file() {
     let own = run(&[&listen[..], &["any", "--certificate", file]].concat());
     own.assert_failed(2, "--certificate");
 }
+
+/// The commands of a pipeline end as well, although `sleep` does not read its input.
+#[test]
+fn a_killed_program_leaves_no_processes() {
+    let file = folder("killed_exec").join("pid");
+    let line = format!(
+        "sleep 600 | sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait",
+        file.display()
+    );
+    let (mut listener, udp_port) = listen(&["--sh-exec", &line]);
+    let client = connect(&udp_port, &["--recv-only"]);
+    let read = || fs::read_to_string(&file).ok();
+    let id = std::iter::repeat_with(read)
+        .inspect(|_| std::thread::sleep(std::time::Duration::from_millis(10)))
+        .take(3000)
+        .find_map(|id| id)
+        .expect("the process starts");
+    let process = std::path::Path::new("/proc").join(id.trim());
+    assert!(process.exists());
+    listener.kill();
+    // A process that waits for its parent to reap it has no command line.
+    let has_ended = || fs::read(process.join("cmdline")).is_ok_and(|line| line.is_empty());
+    let mut ended = false;
+    for _ in 0..3000 {
+        ended = has_ended() || !process.exists();
+        if ended {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(ended, "{}", process.display());
+    drop(client);
+}
