@@ -223,7 +223,7 @@ fn impossible_files_are_refused_before_the_transfer() {
 
 /// Nothing listens on the port.
 #[test]
-fn files_of_an_earlier_measurement_outlast_a_failed_connection() {
+fn earlier_files_outlast_a_failed_connection() {
     let folder = Folder::new("kept");
     let files = ["out.csv", "out.delays.csv", "report.html"].map(|name| folder.file(name));
     for file in &files {

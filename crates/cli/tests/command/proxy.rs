@@ -530,9 +530,9 @@ fn errors_of_sides_are_usage_errors() {
     }
 }
 
-/// The first one is reported at once, the others at the end instead of after ten seconds.
+/// The first datagram is reported at once, the next three at the end instead of after ten seconds.
 #[test]
-fn the_last_discarded_datagrams_are_reported_at_the_end() {
+fn discarded_datagrams_are_reported_at_the_end() {
     let (mut proxy, port) = to_sctp("udp:127.0.0.1:0", "9", &["--max-message", "10"]);
     let source = UdpSocket::bind("127.0.0.1:0").unwrap();
     let send = |datagram: &[u8]| source.send_to(datagram, ("127.0.0.1", port)).unwrap();

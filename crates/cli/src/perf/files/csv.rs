@@ -86,12 +86,11 @@ impl CsvFile {
             Failure::Run(format!("--csv: cannot write {}: {error}", path.display()))
         };
         let mut out = String::new();
-        let mut file = match self.file.take() {
-            Some(file) => file,
-            None => {
-                record(&mut out, self.columns);
-                File::create(path).map_err(cannot_write)?
-            }
+        let mut file = if let Some(file) = self.file.take() {
+            file
+        } else {
+            record(&mut out, self.columns);
+            File::create(path).map_err(cannot_write)?
         };
         records(&mut out);
         file.write_all(out.as_bytes()).map_err(cannot_write)?;
