@@ -29,6 +29,8 @@ const MAX_HOST: usize = 200;
 pub(super) struct FileArguments {
     /// Write the statistics of each interval and flow, of both sides, to this file, and the quantiles of the delays to a
     /// second one: rates.csv has rates.delays.csv. Files that exist are replaced once the transfer has started.
+    /// The server computes its own statistics, which costs CPU time for each flow and interval: with many flows, use a
+    /// longer --interval.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write a report to this file at the end: an HTML page with figures of rate, delay, paths and retransmissions.
