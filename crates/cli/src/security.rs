@@ -116,14 +116,23 @@ impl EncryptionArguments {
 #[cfg(feature = "dtls")]
 #[derive(Debug, Default)]
 struct Refusals {
+    state: Mutex<RefusalState>,
+}
+
+#[cfg(feature = "dtls")]
+#[derive(Debug, Default)]
+struct RefusalState {
     /// Associations of which the program was notified, or that this side initiates.
-    known: Mutex<BTreeSet<AssociationId>>,
+    known: BTreeSet<AssociationId>,
+    /// Time of the last line, for at most one a second.
+    printed: Option<Time>,
 }
 
 #[cfg(feature = "dtls")]
 impl Observer for Refusals {
-    fn observe(&self, association: AssociationId, _: Time, event: &ObservedEvent) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+    fn observe(&self, association: AssociationId, now: Time, event: &ObservedEvent) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let RefusalState { known, printed } = &mut *state;
         match event {
             ObservedEvent::Begun { accepted, .. } if !accepted => {
                 known.insert(association);
@@ -132,7 +141,10 @@ impl Observer for Refusals {
                 known.insert(association);
             }
             ObservedEvent::Notified(Event::Closed(reason)) if !known.remove(&association) => {
-                eprintln!("carrick: an association was not established: {reason}");
+                if printed.is_none_or(|at| now.since(at) >= Duration::from_secs(1)) {
+                    *printed = Some(now);
+                    eprintln!("carrick: an association was not established: {reason}");
+                }
             }
             _ => {}
         }
