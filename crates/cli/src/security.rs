@@ -140,11 +140,12 @@ impl Observer for Refusals {
             ObservedEvent::Notified(Event::Established { .. }) => {
                 known.insert(association);
             }
-            ObservedEvent::Notified(Event::Closed(reason)) if !known.remove(&association) => {
-                if printed.is_none_or(|at| now.since(at) >= Duration::from_secs(1)) {
-                    *printed = Some(now);
-                    eprintln!("carrick: an association was not established: {reason}");
-                }
+            ObservedEvent::Notified(Event::Closed(reason))
+                if !known.remove(&association)
+                    && printed.is_none_or(|at| now.since(at) >= Duration::from_secs(1)) =>
+            {
+                *printed = Some(now);
+                eprintln!("carrick: an association was not established: {reason}");
             }
             _ => {}
         }
