@@ -30,7 +30,6 @@ use crate::event::{AbortCause, CloseReason, Event};
 use crate::path::Paths;
 use crate::research::AddressVerification;
 use crate::route::{Ecn, PeerAddress, Route, in_scope};
-use crate::stream_set::StreamSet;
 use crate::streams::Streams;
 
 impl Association {
@@ -41,7 +40,7 @@ impl Association {
         self.auth = Auth::offered(offered, &self.config.security.authentication, cx.random);
         let protection = self.config.security.protection.as_deref();
         if protection.is_some_and(|offer| offer.key_management().is_some()) {
-            self.sender.queue_mut().hold(StreamSet::All);
+            self.sender.queue_mut().await_keys();
         }
         for peer in peers {
             let remote = peer.address;

@@ -9,7 +9,6 @@ use super::{Association, Context};
 use crate::event::{AbortCause, CloseReason};
 use crate::protection::{KeyProgress, Offers, Protected};
 use crate::route::Route;
-use crate::stream_set::StreamSet;
 use crate::time::Time;
 use crate::transmit::Transmit;
 
@@ -69,7 +68,7 @@ impl Association {
                 self.paths.set_overhead(overhead);
             }
             // The peer has no key management for which they would wait.
-            None => self.sender.queue_mut().release(),
+            None => self.sender.queue_mut().keys_established(),
         }
     }
 
@@ -95,7 +94,7 @@ impl Association {
         let protection = self.protection.as_deref_mut();
         let waits = protection.is_some_and(|protected| protected.start(now));
         if waits {
-            self.sender.queue_mut().hold(StreamSet::All);
+            self.sender.queue_mut().await_keys();
         }
         waits
     }
@@ -130,7 +129,7 @@ impl Association {
         match protected.advance() {
             KeyProgress::None => {}
             KeyProgress::Established => {
-                self.sender.queue_mut().release();
+                self.sender.queue_mut().keys_established();
                 self.start_dynamic_addresses(cx);
                 let established = self.established_event();
                 self.events.push_first(established);

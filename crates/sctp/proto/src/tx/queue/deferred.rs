@@ -123,6 +123,25 @@ impl DeferredMessages {
         self.0.as_ref().map_or(0, |w| w.bytes)
     }
 
+    /// Ends the deferral for streams that are being reset; the messages remain.
+    pub(super) fn end(&mut self) {
+        if let Some(waiting) = &mut self.0 {
+            waiting.streams = None;
+            waiting.renumbering = false;
+        }
+    }
+
+    /// Returns the messages in the order in which the user sent them; the deferral continues.
+    pub(super) fn take_messages(&mut self) -> impl Iterator<Item = PendingMessage> + use<> {
+        let pending = self.0.as_mut().map(|waiting| {
+            waiting.numbered.clear();
+            waiting.routed.clear();
+            waiting.bytes = 0;
+            core::mem::take(&mut waiting.pending)
+        });
+        pending.into_iter().flat_map(BTreeMap::into_values)
+    }
+
     /// Ends the deferral; returns the messages in the order in which the user sent them.
     pub(super) fn take(&mut self) -> impl Iterator<Item = PendingMessage> + use<> {
         let pending = self.0.as_mut().map(|waiting| {

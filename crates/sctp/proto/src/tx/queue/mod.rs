@@ -43,9 +43,13 @@ pub(crate) struct SendQueue {
     interleaving: bool,
     streams: OutboundStreams,
     deferred: DeferredMessages,
+    /// All messages of the user are deferred until the chunk protection has keys.
+    awaits_keys: bool,
 }
 
-portable_struct! { SendQueue { outbound_streams, scheduler, interleaving, streams, deferred } }
+portable_struct! {
+    SendQueue { outbound_streams, scheduler, interleaving, streams, deferred, awaits_keys }
+}
 
 impl SendQueue {
     pub(in crate::tx) fn new(outbound_streams: u16, scheduler: StreamScheduler) -> Self {
@@ -55,6 +59,7 @@ impl SendQueue {
             interleaving: false,
             streams: OutboundStreams::Idle(IdleStreams::default()),
             deferred: DeferredMessages::default(),
+            awaits_keys: false,
         }
     }
 
@@ -113,7 +118,7 @@ impl SendQueue {
 
     /// Queues a message, or defers it if its stream is being reset.
     pub(in crate::tx) fn push(&mut self, pending: PendingMessage) {
-        if self.deferred.covers(pending.options.stream) {
+        if self.awaits_keys || self.deferred.covers(pending.options.stream) {
             self.deferred.push(pending);
         } else {
             self.queues().push(pending);
@@ -130,8 +135,26 @@ impl SendQueue {
         self.deferred.hold(streams);
     }
 
-    /// Queues the deferred messages.
+    /// Defers the messages of the user until [`Self::keys_established`].
+    pub(crate) fn await_keys(&mut self) {
+        self.awaits_keys = true;
+    }
+
+    /// Queues the messages that waited for the keys of the chunk protection, except those of streams that are being
+    /// reset.
+    pub(crate) fn keys_established(&mut self) {
+        if core::mem::take(&mut self.awaits_keys) {
+            for pending in self.deferred.take_messages() {
+                self.push(pending);
+            }
+        }
+    }
+
+    /// Ends the reset of streams: queues the deferred messages, unless they wait for keys.
     pub(crate) fn release(&mut self) {
+        if self.awaits_keys {
+            return self.deferred.end();
+        }
         for pending in self.deferred.take() {
             self.queues().push(pending);
         }

@@ -8,8 +8,8 @@ use carrick_proto::protection::{
     PacketContext, Seal,
 };
 use carrick_proto::{
-    AbortCause, AssociationStats, CloseReason, Event, ParameterType, Ppid, Route, SendError,
-    SendOptions, StreamId, Time, Tsn,
+    AbortCause, AssociationStats, CloseReason, Endpoint, EndpointConfig, Event, ParameterType,
+    Ppid, Route, SendError, SendOptions, StreamId, Time, Tsn,
 };
 use carrick_wire::{
     Chunk, ChunkType, CommonHeader, DataFlags, DataHeader, Fragment, IDataHeader, Mid,
@@ -404,6 +404,30 @@ fn only_stream_zero_is_of_the_key_management() {
     let mut arrived = bytes_of(world.receive(SERVER, server));
     arrived.sort_by_key(|message| message.len());
     assert_eq!(arrived, [pattern(20), pattern(30)]);
+}
+
+/// The messages of the user wait for keys also after a restart of the peer before there are any.
+#[test]
+fn a_restart_before_keys_sends_nothing_in_the_clear() {
+    let mut world = managed([Some(Conduct::Agrees), Some(Conduct::Silent)], false);
+    world.begin_connect(&addresses(SERVER));
+    world.run(secs(2));
+    let peer = world.association(SERVER);
+    world.send(SERVER, peer, 1, pattern(100));
+    let mut config = EndpointConfig::new(port(CLIENT), addresses(CLIENT).to_vec(), [9; 32]);
+    config.association = world.config.clone();
+    world.ends[CLIENT] = Endpoint::new(config).expect("a valid configuration");
+    world.begin_connect(&addresses(SERVER));
+    world.run(secs(2));
+    world.send(SERVER, peer, 1, pattern(100));
+    world.run(secs(10));
+    assert_eq!(
+        world.sent(SERVER, ChunkType::INIT_ACK).len(),
+        2,
+        "a restart"
+    );
+    clear_chunks(&world);
+    assert_eq!(world.events(SERVER), []);
 }
 
 #[test]
