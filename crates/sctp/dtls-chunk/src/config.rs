@@ -30,6 +30,8 @@ pub enum KeySource {
 /// It has no forward secrecy and no new keys during an association. The parameters of a set-up have 64 random bits
 /// together: after some billions of associations, or of set-ups by an attacker who repeats a client's parameter,
 /// two associations may have equal keys, which discloses their data. Use it for tests and for few associations;
+/// The cipher suite is the first of [`DtlsChunkConfig::cipher_suites`], which has to be the same on both sides, and the
+/// association ends when it has protected as many packets as that allows (23.7 million with AES-GCM).
 /// [`KeySource::Tls`] has none of these limits.
 #[derive(Clone)]
 pub struct PreSharedSecret {
@@ -68,12 +70,12 @@ pub struct DtlsChunkConfig {
     pub restart: bool,
     /// Cipher suites, the preferred one first. Default: all.
     pub cipher_suites: Vec<CipherSuite>,
-    /// Age at which keys are replaced, at least 100 ms. At twice this age without new keys the association is
+    /// Age at which keys are replaced, 100 ms to 366 days. At twice this age without new keys the association is
     /// aborted. Default: 1 hour.
     pub rekey_after: Duration,
-    /// Bytes in both directions after which keys are replaced. Default: 100 GB.
+    /// Bytes in both directions after which keys are replaced, at least 1 MiB. Default: 100 GB.
     pub rekey_bytes: u64,
-    /// Time within which the handshakes of a set-up, and of new keys, have to complete. Default: 30 s.
+    /// Time within which the handshakes of a set-up, and of new keys, have to complete, 1 s to 1 h. Default: 30 s.
     pub handshake_timeout: Duration,
     /// Records that the replay window covers, 64 to 65536. Default: 4096: paths may differ in delay by as many packets.
     pub replay_window: u32,

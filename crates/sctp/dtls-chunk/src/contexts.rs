@@ -240,7 +240,10 @@ impl KeyContexts {
     /// Returns whether the keys in use should be replaced because of the limits of their cipher suite.
     pub(crate) fn is_half_used(&self) -> bool {
         self.send.as_ref().is_some_and(SendContext::is_half_used)
-            || self.receive.iter().any(ReceiveContext::is_exhausted)
+            || self
+                .receive
+                .back()
+                .is_some_and(ReceiveContext::is_half_exhausted)
     }
 
     /// Returns the bytes of chunks protected and opened in all.

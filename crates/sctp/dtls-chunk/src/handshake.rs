@@ -200,6 +200,14 @@ pub(crate) fn is_client_hello(records: &[u8]) -> bool {
     records.first() == Some(&HANDSHAKE) && records.get(RECORD_HEADER) == Some(&CLIENT_HELLO)
 }
 
+/// Returns whether TLS records begin with a `HelloRetryRequest`: a `ServerHello` with one random value (RFC 8446, section
+/// 4.1.3).
+pub(crate) fn is_hello_retry_request(records: &[u8]) -> bool {
+    const BEGINNING_OF_RANDOM: [u8; 8] = [0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11];
+    const RANDOM: usize = RECORD_HEADER + 4 + 2;
+    records.get(RANDOM..RANDOM + 8) == Some(&BEGINNING_OF_RANDOM[..])
+}
+
 /// Returns the reason of a failed handshake: what was refused by which side.
 fn reason(error: &Error) -> String {
     match error {

@@ -18,7 +18,9 @@ use carrick_proto::protection::KeyManagementState;
 use crate::cipher::KeyMaterial;
 use crate::contexts::{FIRST_EPOCH, KeyContexts, KeySet};
 use crate::derive::SetupParameters;
-use crate::handshake::{DirectionKeys, Handshake, TlsConfigs, is_client_hello};
+use crate::handshake::{
+    DirectionKeys, Handshake, TlsConfigs, is_client_hello, is_hello_retry_request,
+};
 use crate::parameter::{Agreement, Role};
 use crate::trust::PeerIdentity;
 
@@ -56,8 +58,10 @@ struct Exchange {
     handshake: Handshake,
     /// Time at which it counts as failed.
     deadline: Time,
-    /// Keys for sending, which the client of TLS uses once the server has the same (section 6.1, step 12).
-    send: Option<DirectionKeys>,
+    /// Its keys for receiving are installed.
+    is_installed: bool,
+    /// The server of TLS has requested another `ClientHello` (RFC 8446, section 4.1.4).
+    retry_requested: bool,
 }
 
 /// Key management of an association.
@@ -70,6 +74,9 @@ pub(crate) struct KeyManager {
     /// Epoch of the keys in use; the one before the first if there are none.
     epoch: u64,
     exchange: Option<Exchange>,
+    /// Keys for sending of the next epoch, which the client of TLS uses once the server has the same (section 6.1, step
+    /// 12). They outlast the deadline of their handshake, since the server may have changed to them.
+    unconfirmed: Option<DirectionKeys>,
     messages: VecDeque<Vec<u8>>,
     peer: Option<PeerIdentity>,
     /// Time at which keys have to be replaced.
@@ -80,6 +87,9 @@ pub(crate) struct KeyManager {
     drained_at: Option<Time>,
     /// Bytes that all contexts had protected and opened when the keys in use were installed.
     bytes_before: u64,
+    /// Reason why the last handshake for new keys failed.
+    last_failure: Option<String>,
+    /// Messages of the peer that were of no use.
     ignored: u64,
 }
 
@@ -96,18 +106,25 @@ impl KeyManager {
             state: KeyManagementState::Pending,
             epoch: FIRST_EPOCH - 1,
             exchange: None,
+            unconfirmed: None,
             messages: VecDeque::new(),
             peer: None,
             rekey_at: None,
             expires_at: None,
             drained_at: None,
             bytes_before: 0,
+            last_failure: None,
             ignored: 0,
         }
     }
 
     pub(crate) fn state(&self) -> KeyManagementState {
         self.state.clone()
+    }
+
+    /// Returns the number of the peer's messages that were of no use.
+    pub(crate) fn ignored(&self) -> u64 {
+        self.ignored
     }
 
     pub(crate) fn poll_message(&mut self) -> Option<Vec<u8>> {
@@ -163,12 +180,18 @@ impl KeyManager {
         }
     }
 
+    fn is_retry_requested(&self) -> bool {
+        let exchange = self.exchange.as_ref();
+        exchange.is_some_and(|exchange| exchange.retry_requested)
+    }
+
     fn exchange(&self, now: Time, handshake: Handshake) -> Exchange {
         Exchange {
             epoch: self.epoch + 1,
             handshake,
             deadline: now + self.config.handshake_timeout,
-            send: None,
+            is_installed: false,
+            retry_requested: false,
         }
     }
 
@@ -177,6 +200,7 @@ impl KeyManager {
         if let Some(exchange) = &mut self.exchange {
             let records = exchange.handshake.records();
             if !records.is_empty() {
+                exchange.retry_requested = is_hello_retry_request(&records);
                 let front = exchange.epoch as u8 & !CONTROL;
                 self.messages.push_back([&[front], &records[..]].concat());
             }
@@ -217,8 +241,8 @@ impl KeyManager {
             let begins = match own {
                 None => true,
                 Some(Role::Client) => self.agreement.role == Role::Server,
-                // A second ClientHello, which answers a HelloRetryRequest.
-                Some(Role::Server) => false,
+                // The second one of this handshake, or the first one of another, after the peer has ended this one.
+                Some(Role::Server) => !self.is_retry_requested(),
             };
             if own == Some(Role::Client) && !begins {
                 self.ignored += 1;
@@ -226,7 +250,13 @@ impl KeyManager {
             }
             if begins {
                 match self.config.tls.begin(Role::Server) {
-                    Ok(handshake) => self.exchange = Some(self.exchange(now, handshake)),
+                    Ok(handshake) => {
+                        self.exchange = Some(self.exchange(now, handshake));
+                        if self.state == KeyManagementState::Pending {
+                            // The deadline of the handshake counts from here.
+                            self.expires_at = None;
+                        }
+                    }
                     Err(reason) => return self.fail(now, reason),
                 }
             }
@@ -240,7 +270,7 @@ impl KeyManager {
             self.send_records();
             return self.fail(now, reason);
         }
-        if !exchange.handshake.is_complete() || exchange.send.is_some() {
+        if !exchange.handshake.is_complete() || exchange.is_installed {
             return self.send_records();
         }
         // 3.
@@ -283,9 +313,10 @@ impl KeyManager {
         for (set, material) in wanted(self.agreement, theirs) {
             contexts.install_receive(set, epoch, material);
         }
+        exchange.is_installed = true;
         match role {
             Role::Client => {
-                exchange.send = Some(ours);
+                self.unconfirmed = Some(ours);
                 self.send_records();
             }
             Role::Server => {
@@ -299,11 +330,7 @@ impl KeyManager {
 
     /// The server of TLS has the keys: the client uses them as well (section 6.1, step 12).
     fn on_protection_established(&mut self, now: Time, contexts: &mut KeyContexts) {
-        match self
-            .exchange
-            .as_mut()
-            .and_then(|exchange| exchange.send.take())
-        {
+        match self.unconfirmed.take() {
             Some(ours) => self.complete(now, ours, contexts),
             None => self.ignored += 1,
         }
@@ -318,6 +345,8 @@ impl KeyManager {
         contexts.require_protection();
         self.epoch = epoch;
         self.exchange = None;
+        self.unconfirmed = None;
+        self.last_failure = None;
         self.state = KeyManagementState::Established;
         self.bytes_before = contexts.bytes();
         self.drained_at = Some(now + DRAIN);
@@ -331,13 +360,14 @@ impl KeyManager {
         self.rekey_at = Some(now + age);
     }
 
-    /// Returns the time until a handshake has to replace the certificates of either side; `None` if none expires.
+    /// Returns the time until a handshake shows the peer's certificate again before it ends; `None` if it does not end,
+    /// or so soon that no handshake can be repeated.
     fn before_expiry(&self) -> Option<Duration> {
         let of_peer = self.peer.as_ref().and_then(|peer| peer.expiry);
         let first = self.config.expiry.into_iter().chain(of_peer).min()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         let left = Duration::from_secs(first).saturating_sub(now);
-        Some(left.saturating_sub(BEFORE_EXPIRY).max(RETRY))
+        left.checked_sub(BEFORE_EXPIRY).filter(|left| *left > RETRY)
     }
 
     /// Begins a handshake for new keys if the limits of the present ones are near (section 6.2.1).
@@ -368,6 +398,7 @@ impl KeyManager {
         if self.state == KeyManagementState::Pending {
             self.state = KeyManagementState::Failed(reason);
         } else {
+            self.last_failure = Some(reason);
             self.rekey_at = Some(now + RETRY);
         }
     }
@@ -400,7 +431,9 @@ impl KeyManager {
                 format!("the peer has begun no handshake within {limit:?}")
             } else {
                 let limit = 2 * self.config.rekey_after;
-                format!("the peer has agreed on no new keys within {limit:?}")
+                let last = self.last_failure.take();
+                let last = last.map(|reason| format!(": {reason}")).unwrap_or_default();
+                format!("no new keys were agreed on within {limit:?}{last}")
             };
             self.state = KeyManagementState::Failed(reason);
         } else if is_due(self.rekey_at) && self.exchange.is_none() {
@@ -409,7 +442,7 @@ impl KeyManager {
     }
 
     /// Appends the state for another process. A handshake in progress does not travel: the first one fails, and
-    /// others are repeated.
+    /// others are repeated. Keys that the peer may use already do.
     pub(crate) fn write(&self, out: &mut ExportWriter) {
         self.parameters.write(out);
         (self.agreement.role == Role::Client).write(out);
@@ -421,6 +454,11 @@ impl KeyManager {
         (self.rekey_at, self.expires_at, self.drained_at).write(out);
         self.bytes_before.write(out);
         self.messages.write(out);
+        let unconfirmed = self.unconfirmed.as_ref();
+        unconfirmed.is_some().write(out);
+        for (_, material) in unconfirmed.into_iter().flatten() {
+            material.write(out);
+        }
     }
 
     /// Reads what [`Self::write`] appended.
@@ -457,6 +495,10 @@ impl KeyManager {
         (read.rekey_at, read.expires_at, read.drained_at) = Portable::read(input)?;
         read.bytes_before = Portable::read(input)?;
         read.messages = Portable::read(input)?;
+        if bool::read(input)? {
+            let (primary, restart) = (Portable::read(input)?, Portable::read(input)?);
+            read.unconfirmed = Some([(KeySet::Primary, primary), (KeySet::Restart, restart)]);
+        }
         // That of an interrupted handshake.
         read.rekey_at = read.rekey_at.or(Some(input.now() + RETRY));
         Ok(read)

@@ -73,11 +73,20 @@ impl DtlsChunk {
                 "cipher_suites: there must be one at least",
             ));
         }
-        if config.rekey_after < Duration::from_millis(100) {
-            return Err(ConfigError::Range("rekey_after: it must be 100 ms or more"));
+        let ages = Duration::from_millis(100)..=Duration::from_secs(366 * 24 * 3600);
+        if !ages.contains(&config.rekey_after) {
+            return Err(ConfigError::Range(
+                "rekey_after: it must be 100 ms to 366 days",
+            ));
         }
-        if config.handshake_timeout.is_zero() {
-            return Err(ConfigError::Range("handshake_timeout: it must not be 0"));
+        if config.rekey_bytes < 1 << 20 {
+            return Err(ConfigError::Range("rekey_bytes: it must be 1 MiB or more"));
+        }
+        if !(Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&config.handshake_timeout)
+        {
+            return Err(ConfigError::Range(
+                "handshake_timeout: it must be 1 s to 1 h",
+            ));
         }
         if !(64..=65_536).contains(&config.replay_window) {
             return Err(ConfigError::Range(

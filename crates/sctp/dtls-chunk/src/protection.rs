@@ -101,6 +101,14 @@ impl DtlsProtection {
         self.contexts.records(set, epoch)
     }
 
+    /// Returns the number of key management messages of the peer that were of no use.
+    pub fn ignored_key_messages(&self) -> u64 {
+        match &self.keys {
+            Keys::Tls(manager) => manager.ignored(),
+            Keys::PreShared(_) | Keys::Refused(_) => 0,
+        }
+    }
+
     /// Sets the size of the replay windows in records, 64 to 65536 (abstract API, section 7.13).
     pub fn set_replay_window(&mut self, records: u32) {
         self.contexts.set_window(records);

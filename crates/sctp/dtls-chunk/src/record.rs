@@ -200,6 +200,11 @@ impl ReceiveContext {
         self.failed >= INTEGRITY_LIMIT
     }
 
+    /// Returns whether half of the records that may fail to authenticate have done so.
+    pub(crate) fn is_half_exhausted(&self) -> bool {
+        self.failed >= INTEGRITY_LIMIT / 2
+    }
+
     /// Sets the size of the replay window in records.
     pub(crate) fn set_window(&mut self, records: u32) {
         self.window.resize(records);

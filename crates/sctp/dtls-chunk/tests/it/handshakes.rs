@@ -268,6 +268,39 @@ fn keys_are_replaced_on_a_lossy_path_and_after_bytes() {
     assert_no_plaintext(&world);
 }
 
+/// The server of TLS has changed to new keys, and its Protection Established is lost for longer than a handshake may
+/// take: the client changes when it arrives.
+#[test]
+fn a_late_confirmation_of_new_keys_counts() {
+    let mut configs = fingerprints();
+    for config in &mut configs {
+        config.handshake_timeout = secs(2);
+    }
+    let mut world = world_with(configs);
+    let ids = world.connect();
+    world.run(secs(5));
+    let now = world.now;
+    assert!(protection(&mut world.ends[CLIENT], ids.0).rekey(now));
+    world.send(CLIENT, ids.0, 0, vec![1; 10]);
+    let changed = world.run_until(secs(1), |w| {
+        protection(&mut w.ends[SERVER], ids.1).epoch() == Some(4)
+    });
+    assert!(changed);
+    assert_eq!(protection(&mut world.ends[CLIENT], ids.0).epoch(), Some(3));
+    world.rule(|seen| match seen.from {
+        SERVER => Verdict::Drop,
+        _ => Verdict::Pass,
+    });
+    world.run(secs(8));
+    world.clear_rules();
+    world.run(secs(400));
+    for (end, id) in [(CLIENT, ids.0), (SERVER, ids.1)] {
+        assert!(protection(&mut world.ends[end], id).epoch() >= Some(4));
+    }
+    assert_eq!(world.receive_lengths(SERVER, ids.1), [10]);
+    transfer(&mut world, ids, 3);
+}
+
 /// draft-porfiri-tsvwg-sctp-dtls-handshake, section 6.2.4
 #[test]
 fn handshakes_at_the_same_time_are_resolved() {
@@ -346,7 +379,7 @@ fn messages_before_the_keys_wait() {
     assert!(!text, "payload in the clear");
 }
 
-/// Chains are checked to an authority, with dates and names; the identity may not change.
+/// Chains are checked to an authority, with dates and names.
 #[test]
 fn chains_are_checked_to_their_authority() {
     let authority = rcgen::KeyPair::generate().unwrap();

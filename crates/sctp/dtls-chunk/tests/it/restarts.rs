@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carrick_dtls_chunk::{DtlsChunk, RestartKeys};
+use carrick_dtls_chunk::{DtlsChunk, DtlsChunkConfig, KeySource, RestartKeys, Trust};
 use carrick_proto::{Endpoint, EndpointConfig, Event, ImportConfig};
 
 use crate::common::{World, addresses, port, secs};
@@ -97,6 +97,18 @@ fn damaged_restart_keys_are_refused() {
     }
 }
 
+/// Replaces an endpoint by its successor.
+fn hand_over(world: &mut World, end: usize, offer: &Arc<DtlsChunk>) {
+    let now = world.now;
+    let exported = world.ends[end]
+        .export(now)
+        .expect("all parts have an export");
+    let mut parts = ImportConfig::default();
+    parts.protections.push(Arc::clone(offer) as Arc<_>);
+    let imported = Endpoint::import(parts, now, exported.as_bytes());
+    world.ends[end] = imported.expect("the state that was exported");
+}
+
 /// Key contexts travel with a handover; a handshake in progress is repeated.
 #[test]
 fn a_handover_takes_the_keys_along() {
@@ -112,13 +124,7 @@ fn a_handover_takes_the_keys_along() {
             protection(&mut world.ends[SERVER], ids.1).rekey(now);
         }
         for (end, offer) in offers.iter().enumerate() {
-            let exported = world.ends[end]
-                .export(now)
-                .expect("all parts have an export");
-            let mut parts = ImportConfig::default();
-            parts.protections.push(Arc::clone(offer) as Arc<_>);
-            let imported = Endpoint::import(parts, now, exported.as_bytes());
-            world.ends[end] = imported.expect("the state that was exported");
+            hand_over(&mut world, end, offer);
         }
     }
     transfer(&mut world, ids, 3);
@@ -127,4 +133,73 @@ fn a_handover_takes_the_keys_along() {
         .map(|(end, id)| protection(&mut world.ends[end], id).epoch());
     assert_eq!(epochs[0], epochs[1]);
     transfer(&mut world, ids, 3);
+}
+
+/// A handover between the last message of the client of TLS and the confirmation by the server.
+#[test]
+fn a_handover_keeps_unconfirmed_keys() {
+    let offers = fingerprints().map(|c| Arc::new(DtlsChunk::new(c).unwrap()));
+    let [client, server] = offers.clone();
+    let mut world = world(&[Some(client), Some(server)]);
+    let ids = world.connect();
+    world.run(secs(5));
+    let now = world.now;
+    assert!(protection(&mut world.ends[CLIENT], ids.0).rekey(now));
+    world.send(CLIENT, ids.0, 0, vec![1; 10]);
+    let changed = world.run_until(secs(1), |w| {
+        protection(&mut w.ends[SERVER], ids.1).epoch() == Some(4)
+    });
+    assert!(changed);
+    assert_eq!(protection(&mut world.ends[CLIENT], ids.0).epoch(), Some(3));
+    hand_over(&mut world, CLIENT, &offers[CLIENT]);
+    world.run(secs(1));
+    assert_eq!(protection(&mut world.ends[CLIENT], ids.0).epoch(), Some(4));
+    assert_eq!(world.receive_lengths(SERVER, ids.1), [10]);
+    transfer(&mut world, ids, 3);
+    world.run(secs(400));
+    transfer(&mut world, ids, 3);
+}
+
+/// draft-porfiri-tsvwg-sctp-dtls-handshake, section 3.3: a trusted peer may not become another trusted peer.
+#[test]
+fn another_identity_is_refused_later() {
+    let [client, server] = fingerprints();
+    let [_, other] = fingerprints();
+    let fingerprint = |config: &DtlsChunkConfig| match &config.keys {
+        KeySource::Tls { identity, .. } => identity.fingerprint(),
+        _ => unreachable!("TLS"),
+    };
+    let identity = |config: &DtlsChunkConfig, trust: Trust| match &config.keys {
+        KeySource::Tls { identity, .. } => DtlsChunkConfig::tls(identity.clone(), trust),
+        _ => unreachable!("TLS"),
+    };
+    let both = Trust::Fingerprints(vec![fingerprint(&server), fingerprint(&other)]);
+    let of_client = Trust::fingerprint(fingerprint(&client));
+    let mut configs = [
+        identity(&client, both),
+        identity(&server, of_client.clone()),
+        identity(&other, of_client),
+    ];
+    for config in &mut configs {
+        config.rekey_after = secs(60);
+    }
+    let [client, server, other] = configs.map(|c| Arc::new(DtlsChunk::new(c).unwrap()));
+    let mut world = world(&[Some(client), Some(server)]);
+    let ids = world.connect();
+    transfer(&mut world, ids, 3);
+    hand_over(&mut world, SERVER, &other);
+    world.events(CLIENT);
+    world.run(secs(90));
+    transfer(&mut world, ids, 3);
+    assert_eq!(protection(&mut world.ends[CLIENT], ids.0).epoch(), Some(3));
+    world.run(secs(60));
+    let events = world.events(CLIENT);
+    let Some(Event::Closed(reason)) = events.last() else {
+        panic!("{events:?}");
+    };
+    let text = reason.to_string();
+    assert!(
+        text.contains("no new keys were agreed on within 120s"),
+        "{text}"
+    );
 }
