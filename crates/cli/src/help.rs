@@ -46,6 +46,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "carrick cat 192.0.2.1,198.51.100.1 5000",
             "carrick cat --listen 38412 --keep-open --json",
             "carrick cat --input hex --ppid 60 192.0.2.1 38412",
+            "carrick cat --secure --certificate own.pem --trust peer.pem 192.0.2.1,198.51.100.1 5000",
             "carrick cat --dtls --certificate own.pem --trust peer.pem 192.0.2.1 5000",
         ],
     ),
