@@ -1,6 +1,7 @@
 //! Establishment, new keys, refusals (draft-ietf-tsvwg-sctp-dtls-chunk, section 5.1;
 //! draft-porfiri-tsvwg-sctp-dtls-handshake, sections 6.1 and 6.2).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_dtls::Certificate;
@@ -9,7 +10,7 @@ use carrick_dtls_chunk::{
 };
 use carrick_proto::{Event, SendOptions};
 
-use crate::common::{Verdict, addresses, ms, pattern, secs};
+use crate::common::{Verdict, addresses, ms, pattern, port, secs};
 use crate::support::{
     CLIENT, DTLS, SERVER, assert_no_plaintext, fingerprints, offers, pre_shared, protection,
     transfer, world, world_with,
@@ -299,6 +300,38 @@ fn a_late_confirmation_of_new_keys_counts() {
     }
     assert_eq!(world.receive_lengths(SERVER, ids.1), [10]);
     transfer(&mut world, ids, 3);
+}
+
+/// Both sides initiate at the same time: the tie breakers decide on the roles, also if packets are lost.
+#[test]
+fn crossing_set_ups_agree_on_keys() {
+    for seed in 0..40_u32 {
+        let offers = offers(fingerprints());
+        let mut world = world(&offers);
+        let mut state = seed;
+        world.rule(move |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            match state >> 24 {
+                0..=20 if seed > 0 => Verdict::Drop,
+                21..=60 if seed > 0 => Verdict::Delay(ms(15)),
+                _ => Verdict::Pass,
+            }
+        });
+        let client = world.begin_connect(&addresses(SERVER));
+        // The parameters of associations are those of the client elsewhere.
+        world.config.security.protection = offers[SERVER].clone().map(|offer| offer as Arc<_>);
+        let server = world.begin_connect_from(SERVER, &addresses(CLIENT), port(CLIENT));
+        world.run(secs(30));
+        for (end, id) in [(CLIENT, client), (SERVER, server)] {
+            assert_eq!(
+                protection(&mut world.ends[end], id).epoch(),
+                Some(3),
+                "seed {seed}"
+            );
+        }
+        transfer(&mut world, (client, server), 5);
+        assert_no_plaintext(&world);
+    }
 }
 
 /// draft-porfiri-tsvwg-sctp-dtls-handshake, section 6.2.4
