@@ -511,7 +511,7 @@ mod tests {
             .map(|line| line.trim_start_matches('#'))
             .collect();
         let all = Settings::parse("f", &uncommented.join("\n")).unwrap();
-        assert_eq!(uncommented.len(), 51, "{uncommented:#?}");
+        assert_eq!(uncommented.len(), 58, "{uncommented:#?}");
         let mut config = Config::new(carrick::Transport::Raw);
         all.limits.apply(&mut config);
         config.association = SocketsConfig::for_programs(all.defaults.base());

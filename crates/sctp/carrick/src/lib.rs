@@ -173,7 +173,7 @@ pub use bytes::Bytes;
 pub use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AddressEvent, AssociationConfig,
     AssociationCounters, AssociationId, AssociationStats, AuthenticationConfig,
-    AuthenticationCounters, AuthenticationEvent, BufferConfig, ChunkType, CloseReason,
+    AuthenticationCounters, AuthenticationEvent, BufferConfig, CauseCode, ChunkType, CloseReason,
     DiscardReason, EndpointMetrics, EndpointStats, Event, EventReport, Extensions, Grants, HmacId,
     KeyError, LowerLayer, Message, MessagePart, Mid, MtuConfig, NamedCounter, ObservedDetail,
     ObservedEvent, ObservedValue, Observer, ParameterChanges, PathConfig, PathCounts,

@@ -22,7 +22,7 @@
 //! use carrick::protection::{
 //!     ChunkProtection, ChunkProtectionOffer, Offers, PacketContext, ParameterType, Seal,
 //! };
-//! use carrick::{AbortCause, ChunkType, Config, ConnectOptions, Endpoint};
+//! use carrick::{CauseCode, ChunkType, Config, ConnectOptions, Endpoint};
 //!
 //! /// Counts what it lets through. A real one encrypts.
 //! #[derive(Debug, Default)]
@@ -57,7 +57,7 @@
 //!     fn overhead(&self) -> usize {
 //!         0
 //!     }
-//!     fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, AbortCause> {
+//!     fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, CauseCode> {
 //!         Ok(theirs == Some(&[1]))
 //!     }
 //!     fn begin(&self, _: &Offers<'_>) -> Box<dyn ChunkProtection> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use carrick_proto::protection::{ChunkProtection, ChunkProtectionOffer, MAX_KEY_MESSAGE, Offers};
-use carrick_proto::{AbortCause, ChunkType, Ppid, Time};
+use carrick_proto::{ChunkType, Ppid, Time};
 use carrick_wire::{CauseCode, ParameterType};
 use ring::hkdf;
 
@@ -16,7 +16,7 @@ use crate::derive::{LABEL, SetupParameters};
 use crate::error::ConfigError;
 use crate::handshake::TlsConfigs;
 use crate::key_manager::KeyManagerConfig;
-use crate::parameter::{KeyManagementParameter, Method, PARAMETER, Role, cause};
+use crate::parameter::{KeyManagementParameter, Method, PARAMETER, Role};
 use crate::protection::DtlsProtection;
 use crate::record::RECORD_OVERHEAD;
 use crate::restart_keys::RestartKeys;
@@ -220,17 +220,15 @@ impl ChunkProtectionOffer for DtlsChunk {
 
     /// Agrees with a peer that has a common method and complementary roles. In strict mode any other is refused
     /// (section 5.1); equal tie breakers are refused in both modes.
-    fn agree(&self, ours: &[u8], theirs: Option<&[u8]>) -> Result<bool, AbortCause> {
+    fn agree(&self, ours: &[u8], theirs: Option<&[u8]>) -> Result<bool, CauseCode> {
         let required = self.is_required();
         let Some(theirs) = theirs else {
-            let missing = cause(CauseCode::MISSING_DTLS_CHUNK);
+            let missing = CauseCode::MISSING_DTLS_CHUNK;
             return if required { Err(missing) } else { Ok(false) };
         };
         match KeyManagementParameter::agree_on_values(ours, theirs) {
             Ok(_) => Ok(true),
-            Err(refusal) if required || refusal.code == CauseCode::TIE_BREAKER_COLLISION.0 => {
-                Err(refusal)
-            }
+            Err(refusal) if required || refusal == CauseCode::TIE_BREAKER_COLLISION => Err(refusal),
             Err(_) => Ok(false),
         }
     }
@@ -248,7 +246,7 @@ impl ChunkProtectionOffer for DtlsChunk {
         let agreement = KeyManagementParameter::agree_on_values(offers.ours, offers.theirs);
         Box::new(match agreement {
             Ok(agreement) => DtlsProtection::new(self.shared.clone(), agreement, offers),
-            Err(refusal) => DtlsProtection::refused(self.shared.clone(), &refusal),
+            Err(refusal) => DtlsProtection::refused(self.shared.clone(), refusal),
         })
     }
 

@@ -1,6 +1,5 @@
 //! Negotiation: the DTLS Key Management Parameter (draft-ietf-tsvwg-sctp-dtls-chunk, sections 4.1 and 5.1).
 
-use carrick_proto::AbortCause;
 use carrick_wire::{CauseCode, ParameterType};
 
 /// DTLS Key Management.
@@ -109,10 +108,10 @@ impl KeyManagementParameter {
     }
 
     /// Agrees on the values of both sides.
-    pub(crate) fn agree_on_values(ours: &[u8], theirs: &[u8]) -> Result<Agreement, AbortCause> {
-        let malformed = || cause(CauseCode::NO_COMMON_KEY_MANAGEMENT);
-        let ours = Self::decode(ours).ok_or_else(malformed)?;
-        ours.agree(&Self::decode(theirs).ok_or_else(malformed)?)
+    pub(crate) fn agree_on_values(ours: &[u8], theirs: &[u8]) -> Result<Agreement, CauseCode> {
+        let malformed = CauseCode::NO_COMMON_KEY_MANAGEMENT;
+        let ours = Self::decode(ours).ok_or(malformed)?;
+        ours.agree(&Self::decode(theirs).ok_or(malformed)?)
     }
 
     /// Determines role and method of this side (section 5.1):
@@ -123,7 +122,7 @@ impl KeyManagementParameter {
     ///
     /// # Errors
     /// The error cause for the peer.
-    pub(crate) fn agree(&self, theirs: &Self) -> Result<Agreement, AbortCause> {
+    pub(crate) fn agree(&self, theirs: &Self) -> Result<Agreement, CauseCode> {
         // 1.
         let both = SERVER | CLIENT;
         let roles = (self.flags & both, theirs.flags & both);
@@ -133,12 +132,12 @@ impl KeyManagementParameter {
             (SERVER, theirs) if theirs & CLIENT != 0 => Some(Role::Server),
             (ours, SERVER) if ours & CLIENT != 0 => Some(Role::Client),
             (ours, CLIENT) if ours & SERVER != 0 => Some(Role::Server),
-            _ => return Err(cause(CauseCode::INCOMPATIBLE_KEY_MANAGEMENT_ROLES)),
+            _ => return Err(CauseCode::INCOMPATIBLE_KEY_MANAGEMENT_ROLES),
         };
         let by_tie_breaker = match self.tie_breaker.cmp(&theirs.tie_breaker) {
             std::cmp::Ordering::Greater => Ok(Role::Server),
             std::cmp::Ordering::Less => Ok(Role::Client),
-            std::cmp::Ordering::Equal => Err(cause(CauseCode::TIE_BREAKER_COLLISION)),
+            std::cmp::Ordering::Equal => Err(CauseCode::TIE_BREAKER_COLLISION),
         };
         let role = role.map_or(by_tie_breaker, Ok)?;
         // 2.
@@ -150,20 +149,12 @@ impl KeyManagementParameter {
             .methods
             .iter()
             .find(|method| client.methods.contains(method));
-        let method = method.ok_or_else(|| cause(CauseCode::NO_COMMON_KEY_MANAGEMENT))?;
+        let method = method.ok_or(CauseCode::NO_COMMON_KEY_MANAGEMENT)?;
         Ok(Agreement {
             role,
             method: Method(*method),
             restart: self.flags & theirs.flags & RESTART != 0,
         })
-    }
-}
-
-/// Returns an error cause without information.
-pub(crate) fn cause(code: CauseCode) -> AbortCause {
-    AbortCause {
-        code: code.0,
-        information: Vec::new(),
     }
 }
 
@@ -203,7 +194,7 @@ mod tests {
     #[test]
     fn refusals_have_their_cause() {
         let code = |ours: &KeyManagementParameter, theirs: &KeyManagementParameter| {
-            ours.agree(theirs).map_err(|c| c.code)
+            ours.agree(theirs).map_err(|c| c.0)
         };
         let client = parameter(1, Roles::Client, &[192]);
         assert_eq!(
@@ -236,7 +227,7 @@ mod tests {
                     prop_assert_ne!(here.role, there.role);
                     prop_assert_eq!((here.method, here.restart), (there.method, there.restart));
                 }
-                (here, there) => prop_assert_eq!(here.map_err(|c| c.code), there.map_err(|c| c.code)),
+                (here, there) => prop_assert_eq!(here.map_err(|c| c.0), there.map_err(|c| c.0)),
             }
         }
     }

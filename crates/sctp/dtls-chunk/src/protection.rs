@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use carrick_proto::export::{ExportReader, ExportWriter, Format, ImportError, Portable};
 use carrick_proto::protection::{ChunkProtection, KeyManagementState, Offers, PacketContext, Seal};
-use carrick_proto::{AbortCause, ChunkType, Time};
+use carrick_proto::{ChunkType, Time};
+use carrick_wire::CauseCode;
 
 use crate::cipher::KeyMaterial;
 use crate::contexts::{FIRST_EPOCH, KeyContexts, KeySet, NotSealed, R_BIT};
@@ -71,7 +72,7 @@ impl DtlsProtection {
     }
 
     /// Makes a protection without keys, which ends the association.
-    pub(crate) fn refused(shared: Shared, refusal: &AbortCause) -> Self {
+    pub(crate) fn refused(shared: Shared, refusal: CauseCode) -> Self {
         let agreement = Agreement {
             role: Role::Server,
             method: crate::Method::PRE_SHARED,

@@ -93,8 +93,8 @@ mod tx;
 mod work_counter;
 
 pub use carrick_wire::{
-    ChunkType, CommonHeader, HmacId, Mid, ParameterType, Ppid, SharedKeyId, Ssn, StreamId, Tsn,
-    VerificationTag,
+    CauseCode, ChunkType, CommonHeader, HmacId, Mid, ParameterType, Ppid, SharedKeyId, Ssn,
+    StreamId, Tsn, VerificationTag,
 };
 
 pub use association::Association;

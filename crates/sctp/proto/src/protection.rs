@@ -36,14 +36,12 @@ use core::any::Any;
 use core::fmt::Debug;
 
 use carrick_wire::{
-    CHUNK_HEADER_LEN, COMMON_HEADER_LEN, ChunkType, CommonHeader, Packet, PacketBuilder,
+    CHUNK_HEADER_LEN, COMMON_HEADER_LEN, CauseCode, ChunkType, CommonHeader, Packet, PacketBuilder,
     ParameterType, Ppid, RawChunk, padded,
 };
 
-use crate::event::AbortCause;
 use crate::export::{ExportError, ExportReader, ExportWriter, ImportError, Portable};
 use crate::route::Route;
-use crate::rx::message::{Message, MessagePart};
 use crate::time::Time;
 
 /// Limit of a negotiation parameter's value in bytes; longer values of peers are not accepted.
@@ -240,7 +238,7 @@ pub trait ChunkProtectionOffer: Debug + Send + Sync {
     ///
     /// # Errors
     /// The error cause of the ABORT that refuses the association.
-    fn agree(&self, ours: &[u8], theirs: Option<&[u8]>) -> Result<bool, AbortCause>;
+    fn agree(&self, ours: &[u8], theirs: Option<&[u8]>) -> Result<bool, CauseCode>;
 
     /// Returns whether [`Self::agree`] refuses all peers without the parameter. AUTH is not offered then.
     fn is_required(&self) -> bool {
@@ -430,24 +428,27 @@ impl Protected {
         true
     }
 
-    /// Passes a message of the peer's key management, or a part of one.
-    pub(crate) fn on_key_message(&mut self, now: Time, message: &Message) {
+    /// Passes a message of the peer's key management, or a part of one; the last part `ends` it.
+    pub(crate) fn on_key_message(&mut self, now: Time, part: &[u8], ends: bool) {
         let Keys::Managed { parts, .. } = &mut self.keys else {
             return;
         };
-        let beyond = parts.len() + message.payload.len() > MAX_KEY_MESSAGE;
-        if beyond || message.part == MessagePart::Aborted {
-            // What follows of the message is no message of the key management either.
+        if parts.len() + part.len() > MAX_KEY_MESSAGE {
+            // The parts that follow are no message of the key management either.
             *parts = Vec::new();
             return;
         }
-        message
-            .payload
-            .pieces()
-            .for_each(|piece| parts.extend_from_slice(piece));
-        if matches!(message.part, MessagePart::Whole | MessagePart::Last) {
+        parts.extend_from_slice(part);
+        if ends {
             let whole = core::mem::take(parts);
             self.implementation.on_key_message(now, &whole);
+        }
+    }
+
+    /// Discards the beginning of a message that will not be completed.
+    pub(crate) fn discard_key_message(&mut self) {
+        if let Keys::Managed { parts, .. } = &mut self.keys {
+            *parts = Vec::new();
         }
     }
 

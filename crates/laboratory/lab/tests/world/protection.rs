@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use carrick_proto::protection::{
     ChunkProtection, ChunkProtectionOffer, Offers, PacketContext, Seal,
 };
-use carrick_proto::{AbortCause, AssociationId, ChunkType, Endpoint, Time};
-use carrick_wire::ParameterType;
+use carrick_proto::{AssociationId, ChunkType, Endpoint, Time};
+use carrick_wire::{CauseCode, ParameterType};
 
 const SEALED: ChunkType = ChunkType(0x41);
 const PARAMETER: ParameterType = ParameterType(0x8f06);
@@ -88,7 +88,7 @@ impl ChunkProtectionOffer for Offer {
         HEADER + TAG
     }
 
-    fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, AbortCause> {
+    fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, CauseCode> {
         Ok(theirs == Some(&[1, 2, 3]))
     }
 

@@ -41,5 +41,5 @@ mod hook {
     pub(crate) use carrick::protection::{
         ChunkProtection, ChunkProtectionOffer, Offers, PacketContext, ParameterType, Seal, Time,
     };
-    pub(crate) use carrick::{AbortCause, ChunkType};
+    pub(crate) use carrick::{CauseCode, ChunkType};
 }

@@ -322,7 +322,9 @@ impl Association {
             InitFault::Malformed => self.refuse(init.tag, route, cx, |causes| {
                 causes.protocol_violation(b"malformed parameter in INIT ACK")
             }),
-            InitFault::Unprotected(cause) => self.refuse_for(cause, init.tag, route, cx),
+            InitFault::Unprotected(cause) => {
+                self.refuse_for(AbortCause::new(cause.0, &[]), init.tag, route, cx)
+            }
             InitFault::Unauthenticated => self.refuse(init.tag, route, cx, |causes| {
                 causes.protocol_violation(b"dynamic addresses without authentication")
             }),

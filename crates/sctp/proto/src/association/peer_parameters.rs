@@ -4,12 +4,11 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use carrick_wire::{
-    Init, Parameter, ParameterType, Parameters, RawParameter, Tsn, VerificationTag,
+    CauseCode, Init, Parameter, ParameterType, Parameters, RawParameter, Tsn, VerificationTag,
 };
 
 use crate::auth::{KeyVector, PeerAuth};
 use crate::config::AssociationConfig;
-use crate::event::AbortCause;
 use crate::extensions::Extensions;
 use crate::protection::MAX_OFFER;
 use crate::route::{is_own_address, is_usable};
@@ -56,7 +55,7 @@ pub(crate) struct Families {
 }
 
 /// Reason for which an INIT or INIT ACK is refused.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum InitFault<'a> {
     /// The Initiate Tag is 0.
     ZeroTag,
@@ -71,7 +70,7 @@ pub(crate) enum InitFault<'a> {
     /// Dynamic addresses without authentication (RFC 5061 section 6).
     Unauthenticated,
     /// No agreement on a protection of chunks; the cause for the peer.
-    Unprotected(AbortCause),
+    Unprotected(CauseCode),
 }
 
 impl<'a> PeerParameters<'a> {

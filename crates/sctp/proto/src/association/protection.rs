@@ -9,6 +9,7 @@ use super::{Association, Context};
 use crate::event::{AbortCause, CloseReason};
 use crate::protection::{KeyProgress, Offers, Protected};
 use crate::route::Route;
+use crate::rx::message::MessagePart;
 use crate::time::Time;
 use crate::transmit::Transmit;
 
@@ -117,7 +118,12 @@ impl Association {
         };
         // 1.
         while let Some(message) = self.receiver.take_key_message() {
-            protected.on_key_message(cx.now, &message);
+            if message.part == MessagePart::Aborted {
+                protected.discard_key_message();
+                continue;
+            }
+            let ends = matches!(message.part, MessagePart::Whole | MessagePart::Last);
+            protected.on_key_message(cx.now, &message.payload.into_bytes(), ends);
         }
         // 2.
         if self.state.sends_data() {

@@ -458,14 +458,15 @@ impl AssociationConfig {
     }
 
     /// Returns the extensions that are offered. Dynamic addresses need authentication, by AUTH or by a chunk
-    /// protection, which exclude each other, unless it is waived (RFC 5061, section 6). I-FORWARD-TSN needs I-DATA, and a zero checksum needs a lower layer that
+    /// protection that is required, which exclude each other, unless it is waived (RFC 5061, section 6). I-FORWARD-TSN needs I-DATA, and a zero checksum needs a lower layer that
     /// detects errors (RFC 9653, section 5.1).
     pub(crate) fn offered(&self) -> Extensions {
         let protection = self.security.protection.as_deref();
-        let authenticated = self.extensions.authentication
-            || protection.is_some()
-            || self.security.dynamic_addresses_without_authentication;
         let protected = protection.is_some_and(ChunkProtectionOffer::is_required);
+        // A protection that is not required does not count: a peer without it would refuse addresses without AUTH.
+        let authenticated = self.extensions.authentication
+            || protected
+            || self.security.dynamic_addresses_without_authentication;
         Extensions {
             authentication: self.extensions.authentication && !protected,
             dynamic_addresses: self.extensions.dynamic_addresses && authenticated,

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use carrick_wire::{
-    CauseCode, ChunkType, CommonHeader, Init, InitFields, PacketBuilder, Tsn, VerificationTag,
+    ChunkType, CommonHeader, Init, InitFields, PacketBuilder, Tsn, VerificationTag,
 };
 
 use super::shard::choose_tag;
@@ -347,9 +347,9 @@ impl Endpoint {
                 let parameter = shortened(parameter);
                 self.abort_init(route, header, tag, |c| c.unresolvable_address(parameter));
             }
-            InitFault::Unprotected(cause) => self.abort_init(route, header, tag, |c| {
-                c.raw(CauseCode(cause.code), &cause.information)
-            }),
+            InitFault::Unprotected(cause) => {
+                self.abort_init(route, header, tag, |c| c.raw(cause, &[]))
+            }
             InitFault::Unauthenticated => self.abort_init(route, header, tag, |c| {
                 c.protocol_violation(b"dynamic addresses without authentication")
             }),

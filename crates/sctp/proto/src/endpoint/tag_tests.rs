@@ -4,11 +4,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use carrick_wire::{ChunkType, ParameterType, VerificationTag};
+use carrick_wire::{CauseCode, ChunkType, ParameterType, VerificationTag};
 
 use super::tests::Pair;
 use super::*;
-use crate::event::AbortCause;
 use crate::protection::{ChunkProtection, ChunkProtectionOffer, Offers, PacketContext, Seal};
 
 /// In force, and does nothing.
@@ -46,7 +45,7 @@ impl ChunkProtectionOffer for Idle {
         0
     }
 
-    fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, AbortCause> {
+    fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, CauseCode> {
         Ok(theirs.is_some())
     }
 

@@ -15,7 +15,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use super::hook::{
-    AbortCause, ChunkProtection, ChunkProtectionOffer, ChunkType, Offers, PacketContext,
+    CauseCode, ChunkProtection, ChunkProtectionOffer, ChunkType, Offers, PacketContext,
     ParameterType, Seal, Time,
 };
 
@@ -54,14 +54,6 @@ impl Offer {
     }
 }
 
-/// Error cause of a side that requires the protection.
-pub(crate) fn refusal() -> AbortCause {
-    AbortCause {
-        code: 13,
-        information: b"the protection that is required is missing".to_vec(),
-    }
-}
-
 impl ChunkProtectionOffer for Offer {
     fn chunk_type(&self) -> ChunkType {
         SEALED
@@ -79,10 +71,10 @@ impl ChunkProtectionOffer for Offer {
         self.overhead
     }
 
-    fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, AbortCause> {
+    fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, CauseCode> {
         let agreed = theirs == Some(&self.value);
         if self.required && !agreed {
-            return Err(refusal());
+            return Err(CauseCode::PROTOCOL_VIOLATION);
         }
         Ok(agreed)
     }

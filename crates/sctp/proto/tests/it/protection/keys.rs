@@ -8,11 +8,11 @@ use carrick_proto::protection::{
     PacketContext, Seal,
 };
 use carrick_proto::{
-    AbortCause, AssociationStats, CloseReason, Endpoint, EndpointConfig, Event, ParameterType,
-    Ppid, Route, SendError, SendOptions, StreamId, Time, Tsn,
+    AssociationStats, CloseReason, Endpoint, EndpointConfig, Event, ParameterType, Ppid, Route,
+    SendError, SendOptions, StreamId, Time, Tsn,
 };
 use carrick_wire::{
-    Chunk, ChunkType, CommonHeader, DataFlags, DataHeader, Fragment, IDataHeader, Mid,
+    CauseCode, Chunk, ChunkType, CommonHeader, DataFlags, DataHeader, Fragment, IDataHeader, Mid,
     PacketBuilder, Ssn, VerificationTag,
 };
 
@@ -59,7 +59,7 @@ impl ChunkProtectionOffer for Managed {
         self.offer.overhead
     }
 
-    fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, AbortCause> {
+    fn agree(&self, _: &[u8], theirs: Option<&[u8]>) -> Result<bool, CauseCode> {
         Ok(theirs.is_some())
     }
 

@@ -12,7 +12,8 @@ mod hook {
     pub(crate) use carrick_proto::protection::{
         ChunkProtection, ChunkProtectionOffer, Offers, PacketContext, Seal,
     };
-    pub(crate) use carrick_proto::{AbortCause, ChunkType, ParameterType, Time};
+    pub(crate) use carrick_proto::{ChunkType, ParameterType, Time};
+    pub(crate) use carrick_wire::CauseCode;
 }
 
 use std::any::Any;
