@@ -8,8 +8,10 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use carrick_proto::protection::{ChunkProtection, ChunkProtectionOffer, PacketContext, Seal};
-use carrick_proto::{AssociationId, ChunkType, Endpoint, ParameterType};
+use carrick_proto::protection::{
+    ChunkProtection, ChunkProtectionOffer, Offers, PacketContext, Seal,
+};
+use carrick_proto::{AssociationId, CauseCode, ChunkType, Endpoint, ParameterType, Time};
 
 /// Number of keys that both users have.
 pub const KEYS: u8 = 3;
@@ -45,7 +47,7 @@ impl ChunkProtectionOffer for TestProtectionOffer {
         ParameterType(0x8f06)
     }
 
-    fn value(&self) -> Vec<u8> {
+    fn value(&self, _: u32) -> Vec<u8> {
         vec![self.version]
     }
 
@@ -53,15 +55,19 @@ impl ChunkProtectionOffer for TestProtectionOffer {
         HEADER + SUM
     }
 
-    fn accepts(&self, theirs: &[u8]) -> bool {
-        theirs == [self.version]
+    fn agree(&self, ours: &[u8], theirs: Option<&[u8]>) -> Result<bool, CauseCode> {
+        let agreed = theirs == Some(ours);
+        if self.required && !agreed {
+            return Err(CauseCode::PROTOCOL_VIOLATION);
+        }
+        Ok(agreed)
     }
 
     fn is_required(&self) -> bool {
         self.required
     }
 
-    fn begin(&self, _: &[u8], _: bool) -> Box<dyn ChunkProtection> {
+    fn begin(&self, _: &Offers<'_>) -> Box<dyn ChunkProtection> {
         Box::new(Sealer {
             strict: self.strict,
             has: [false; KEYS as usize],
@@ -153,7 +159,7 @@ impl ChunkProtection for Sealer {
         !locked || matches!(chunk, ChunkType::INIT | ChunkType::PAD)
     }
 
-    fn restarted(&mut self) {
+    fn restarted(&mut self, _: Time, _: &Offers<'_>) {
         (self.next, self.seen) = (0, 0);
     }
 }
